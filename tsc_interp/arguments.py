@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import numbers
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -79,8 +80,9 @@ def _whole(name: str, value: Any) -> str:
 
 
 def _number(name: str, value: Any) -> str:
-    fits = type(value) is not bool and isinstance(value, numbers.Real) and float(value) > 0
-    return "" if fits else "a number above 0"
+    if type(value) is bool or not isinstance(value, numbers.Real) or not float(value) > 0:
+        return "a number above 0"
+    return "" if math.isfinite(value) else "a finite number, such as 3600"
 
 
 def _kind(expected: str, *kinds: type) -> Rule:

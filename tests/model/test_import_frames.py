@@ -13,6 +13,7 @@ import tsc_interp as tsc
 from tests.model.outside_models import tl_model
 from tests.sizes import many
 from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.errors import UsageError
 
 BOTH = {"attention_dir": "bidirectional"}
 CASES: list[tuple[str, str, dict[str, Any], Any]] = [
@@ -211,3 +212,14 @@ def test_a_name_is_the_title_of_its_pages() -> None:
     named = tsc.from_transformer_lens(model, frame=frame, name="my model", **options)
     assert named.source == "my model"
     assert tsc.analyze(named, ["ab"], probes=["patterns"]).models[0].card.name == "my model"
+
+
+@pytest.mark.parametrize("given", [type, 3, ["x{3}"]])
+def test_what_is_no_frame_is_refused(given: Any) -> None:
+    model = tl_model(d_vocab=4, n_ctx=8)
+    for call in (
+        lambda: tsc.from_transformer_lens(model, frame=given, task="parity"),
+        lambda: tsc.falsify(model, "parity", frame=given),
+    ):
+        with pytest.raises(UsageError, match=r"frame is a tsc\.Frame or its notation, got"):
+            call()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tsc_interp as tsc
-from tsc_interp.errors import ConfigError, TscError
+from tsc_interp.errors import ConfigError, TscError, UsageError
 from tsc_interp.task import read_task
 from tsc_interp.tasks import Addition, Automaton, Brackets, Copy, EndsWith, Regex, SumSign
 from tsc_interp.tasks.transducer import Transducer
@@ -110,3 +110,14 @@ def test_tasks_are_data_in_a_configuration(task: Any) -> None:
     )  # fmt: skip
     assert tsc.ClassifierConfig.from_json(config.to_json()).task == task
     assert tsc.tasks.SumSign is SumSign
+
+
+@pytest.mark.parametrize(("options", "problem"), [
+    ({"stages": ({"places": (0, 1), "edges": ((0, 0, 0, 10**9),)},)}, "never reached"),
+    ({"write": 5}, "of 2 letters, 5 cannot be written"),
+    ({"length": 10**30}, "at most 10000"),
+])  # fmt: skip
+def test_impossible_transducers_are_refused_in_words(options: Any, problem: str) -> None:
+    stages = ({"places": (0, 1), "edges": ((0, 0, 0, 0),)},)
+    with pytest.raises(UsageError, match=problem):
+        Transducer(**{"length": 2, "write": 1, "stages": stages, **options})

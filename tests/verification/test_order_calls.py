@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,9 @@ from tests.model.outside_models import tl_model
 from tests.verification.ordered_models import ordered_checkpoint, with_task
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
+from tsc_interp.errors import OutputError, UsageError
+from tsc_interp.verification import questions
+from tsc_interp.verification.order import saved
 
 VALUES = (0, 1, 2, 3, 4, 5, -5, -4, -3, -2, -1)
 
@@ -169,3 +174,47 @@ def test_progress_is_told_in_a_pipe(
     errors = capsys.readouterr().err
     assert "deciding every input" in errors
     assert "50 % of all inputs decided" in errors
+
+
+def test_seconds_bound_the_search_and_the_certificate_together(
+    sums: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a clock of its own: the search gets half, and the certificate what is then left."""
+    now, given = [100.0], {}
+
+    def searched(checkpoint: Any, lengths: Any, *, seconds: float, **options: Any) -> Any:
+        given["search"] = seconds
+        now[0] += 7.0  # it overruns its five seconds
+        return tsc.verification.OrderedVerdict("", "", "", (), (), 1, 0, 0, None, None)
+
+    def certified(checkpoint: Any, *, seconds: float, **options: Any) -> None:
+        given["certificate"] = seconds
+
+    monkeypatch.setattr(questions, "monotonic", lambda: now[0])
+    monkeypatch.setattr(questions, "verify_order", searched)
+    monkeypatch.setattr(questions, "certify_order", certified)
+    tsc.verify(sums, lengths=[20], seconds=10, certify=True)
+    assert given == {"search": 5.0, "certificate": 3.0}
+
+
+def test_a_search_that_cannot_be_kept_says_where(sums: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/folder"):
+        with pytest.raises(OutputError, match=f"cannot keep the search in .*{place}"):
+            tsc.verify(sums, lengths=[3], seconds=600, resume=tmp_path / place)
+
+
+def test_a_full_disk_is_said(sums: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(saved, "write_atomically", full)
+    with pytest.raises(OutputError, match="No space left on device; resume takes a folder"):
+        tsc.verify(sums, lengths=[3], seconds=600, resume=tmp_path / "kept")
+
+
+@pytest.mark.parametrize("call", ["verify", "horizon", "diff", "falsify", "certify"])
+def test_endless_seconds_are_refused(call: str) -> None:
+    models = ["walkthrough"] * (2 if call == "diff" else 1)
+    with pytest.raises(UsageError, match="seconds is a finite number, such as 3600, got inf"):
+        getattr(tsc, call)(*models, seconds=float("inf"))

@@ -30,6 +30,7 @@ from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim
+from tsc_interp.verification.order.certificates import _derived
 
 
 def parted(sets: Sets, stage: int, chosen: Any) -> Sets:
@@ -448,3 +449,11 @@ def test_nothing_is_taken_from_the_search(module):
     imports = {n.module or "" for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
     ours = {name for name in imports if name.startswith("tsc_interp.verification")}
     assert all(name.startswith("tsc_interp.verification.checker") for name in ours)
+
+
+def test_what_is_evaluated_one_by_one_is_left_open_when_time_is_up(known):
+    checkpoint, _ = known
+    for seconds, right_or_wrong in ((float("inf"), 19), (0.0, 0)):
+        part = {"length": 3, "groups": [{"labels": [2], "tree": [["each"]]}]}
+        (proved,) = _derived(TrellisChecker(checkpoint), part, seconds).parts
+        assert proved.right + proved.wrong == right_or_wrong

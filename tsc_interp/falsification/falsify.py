@@ -18,7 +18,7 @@ import numpy as np
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
-from tsc_interp.errors import TscError, UnsupportedError, UsageError, shorten
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.falsification.enumerating import enumerate_all, in_balls
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
@@ -270,7 +270,7 @@ def _read(model: Any, label: Any, frame: Frame | str | None) -> tuple[Subject, A
     if is_external(model):
         if label is None or frame is None:
             raise UsageError("a TransformerLens model needs a label and a frame=tsc.Frame(...)")
-        return _of_lens(model), label, Frame.parse(frame) if isinstance(frame, str) else frame
+        return _of_lens(model), label, Frame.of(frame)
     return _of_ours(model, label, frame)
 
 
@@ -298,7 +298,7 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     if frame is None:
         frame = frame_of(config)
         label = getattr(config.task, "task", None) if label is None else label
-    frame = Frame.parse(frame) if isinstance(frame, str) else frame
+    frame = Frame.of(frame)
     network, why = _arrays(of_checkpoint, checkpoint)
     outputs = max(2, config.n_outputs)
     hooked = load(checkpoint)
@@ -318,8 +318,6 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
 
 def _check(subject: Subject, frame: Frame) -> None:
     """The frame's tokens, positions and classes exist in the model."""
-    if not isinstance(frame, Frame):
-        raise UsageError(f"frame is a tsc.Frame or its notation, got {shorten(frame)}")
     if subject.network is not None:
         vocabulary, longest = len(subject.network.embed), subject.network.longest
         rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)

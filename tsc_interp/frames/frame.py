@@ -119,6 +119,19 @@ class Frame(FrozenConfig):
             fields["letters"] = [chosen if own is None else own for own in fields["letters"]]
         return cls(**{**fields, **more})
 
+    @classmethod
+    def of(cls, given: object, *, names: Mapping[int, str] | None = None) -> Self:
+        """Return a frame given as it is or in its notation.
+
+        Raises:
+            UsageError: It is neither.
+        """
+        if isinstance(given, str):
+            return cls.parse(given, names=names)
+        if isinstance(given, cls):
+            return given
+        raise UsageError(f"frame is a tsc.Frame or its notation, got {shorten(given)}")
+
     def __str__(self) -> str:
         return notation.write(dict(self))
 

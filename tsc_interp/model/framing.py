@@ -77,7 +77,7 @@ def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
             f"a mapping is for a TransformerLens model, which is imported with it; this one is "
             f"imported already, and takes a frame; got {shorten(frame)}"
         )
-    return _reframed(as_checkpoint(model), Frame.parse(frame) if isinstance(frame, str) else frame)
+    return _reframed(as_checkpoint(model), Frame.of(frame))
 
 
 def _reframed(checkpoint: Checkpoint, frame: Frame) -> Checkpoint:

@@ -106,7 +106,7 @@ def from_transformer_lens(
                 "stand for which classes: leave out query and classes; tokens may name tokens"
             )
         reading = of_frame(
-            Frame.parse(frame, names=names) if isinstance(frame, str) else frame, model,
+            Frame.of(frame, names=names), model,
             causal=causal, n_positions=options["n_positions"], ordered=task.ordered, names=names,
         )  # fmt: skip
         moved = reading.moved is not None and reading.moved[0] > 0

@@ -21,6 +21,9 @@ from tsc_interp.rules import Classes, LetterIndex, Rule, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
+MOST_PLACES = 10_000
+"""Letters of a prompt and of what is written after it."""
+
 
 class Writing(Rule):
     """The base of tasks that write letters: a subclass makes `whole()` and `written`."""
@@ -158,7 +161,7 @@ class Transducer(Writing):
     """
 
     kind: Literal["transducer"] = "transducer"
-    length: Whole = Field(ge=1)
+    length: Whole = Field(ge=1, le=MOST_PLACES)
     write: Whole = Field(ge=1)
     fixed: tuple[tuple[Whole, LetterIndex], ...] = ()
     stages: tuple[StageData, ...] = Field(min_length=1)
@@ -171,6 +174,8 @@ class Transducer(Writing):
 
     @model_validator(mode="after")
     def _is_one(self) -> Transducer:
+        if self.write > self.length:
+            raise ValueError(f"of {self.length} letters, {self.write} cannot be written")
         try:
             for step in range(self.n_steps):
                 self.step_trellis(step)

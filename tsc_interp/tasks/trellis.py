@@ -244,8 +244,8 @@ def row_numbers(columns: Sequence[Index] | Index) -> Index:
 
 def _missing(states: Index, count: int) -> bool:
     """Whether some state below `count` does not occur, or another one does."""
-    if states.min() < 0 or states.max() >= count:
-        return True
+    if states.min() < 0 or states.max() >= count or count > len(states):
+        return True  # before a table of `count` entries is made
     return not np.bincount(states, minlength=count).all()
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tsc_interp.rules import LetterIndex, Whole
 from tsc_interp.strings import LETTERS
-from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.transducer import MOST_PLACES, Writing
 from tsc_interp.tasks.trellis import Stage, Trellis, make_stage
 
 
@@ -131,7 +131,7 @@ class Copy(Writing):
     """
 
     kind: Literal["copy"] = "copy"
-    length: Whole = Field(default=5, ge=1)
+    length: Whole = Field(default=5, ge=1, le=MOST_PLACES // 2)
     letters: Whole = Field(default=3, ge=2, lt=len(LETTERS))
     separator: tuple[LetterIndex, ...] | None = None
     backwards: bool = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Any
 
 from tsc_interp.arguments import checked
@@ -23,7 +24,7 @@ from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
-from tsc_interp.verification.order.certificates import certify_order
+from tsc_interp.verification.order.certificates import SEARCHED, certify_order
 from tsc_interp.verification.order.exact import longest_string
 from tsc_interp.verification.order.verdict import OrderedVerdict
 from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order
@@ -56,7 +57,8 @@ def verify(
         max_length: The length of the longest strings. By default that of the model's frame; without
             a frame, 200 if only counts matter, and the number of positions if order matters.
         lengths: Order-sensitive models: decide only these lengths.
-        seconds: Order-sensitive models: the time limit; inputs left then are undecided.
+        seconds: Order-sensitive models: the time limit of the whole call, certificate included;
+            what is not decided or not certified by then is counted as such.
         task: Order-sensitive models: a task other than the model's own.
         frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
         horizon: Models of counts: also find the length up to which no string is wrong.
@@ -136,14 +138,21 @@ def _ordered(
     **options: Any,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
-    answer = verify_order(checkpoint, lengths, seconds=limit, task=task, **options)
-    if not (certify or float32):
+    deadline, proves = monotonic() + limit, certify or float32
+    searched = SEARCHED * limit if proves else limit
+    answer = verify_order(checkpoint, lengths, seconds=searched, task=task, **options)
+    if not proves:
         return answer
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:
         raise UsageError(
             "a certificate is about the model's own task: put the task into its config"
         )
-    certificate = certify_order(checkpoint, seconds=limit, parts=answer.parts, float32=float32)
+    certificate = certify_order(
+        checkpoint,
+        seconds=max(deadline - monotonic(), 0.0),
+        parts=answer.parts,
+        float32=float32,
+    )
     return replace(answer, certificate=certificate)
 
 
@@ -192,8 +201,8 @@ def certify(
         limit: Models of counts: the length up to which a first error is searched, by default a
             million letters.
         lengths: Order-sensitive models: the lengths to decide; by default all that positions allow.
-        seconds: The time limit of the search, and again of the checker. For models of counts it is
-            estimated, so that a certificate is the same on every machine.
+        seconds: The time limit of the whole call. For models of counts it is estimated, so that a
+            certificate is the same on every machine.
         boxes: Models of counts: the number of boxes to examine for each set of letters.
         float32: Models of counts: `"tokens"` or `"compressed"` also proves up to which length the
             float32 model is right when it reads strings in this form, whatever the order of its

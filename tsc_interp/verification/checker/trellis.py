@@ -118,8 +118,9 @@ class TrellisChecker:
             SCHEMA.concluded(document, proved.conclusion())
             return proved
 
-    def derive(self, parts: Any) -> TrellisProved:
-        """What follows from these trees, every leaf derived again."""
+    def derive(self, parts: Any, seconds: float = float("inf")) -> TrellisProved:
+        """What follows from these trees within so many seconds, every leaf derived again."""
+        self._budget.seconds = seconds
         with checking(self._budget):
             return self._derive(parts)
 

@@ -9,7 +9,7 @@ invent one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -22,7 +22,7 @@ from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Floats
 from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
-from tsc_interp.verification.checker.trellis_claims import Claim
+from tsc_interp.verification.checker.trellis_claims import Claim, PartProved, TrellisProved
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.exact import OrderedExact
@@ -37,6 +37,12 @@ _SPARE, _PATIENCE = 1.5, 10.0
 """How much more than the checker lacks is searched for, and how many seconds."""
 _AT_ONCE, _CUT_AT_ONCE = 4096, 512
 """Leaves that the checker is asked about together, and those that are searched again."""
+_FIRST_AT_ONCE, _BATCH_SECONDS = 64, 0.25
+"""Batches grow from so many leaves as long as one takes less time than this."""
+SEARCHED, _WRITTEN = 0.5, 0.6
+"""The share of the time for the search, and of what is then left for writing; the rest is for the
+checker, which derives everything again."""
+Doing = Callable[[str], None]
 
 
 def certify_order(
@@ -46,14 +52,16 @@ def certify_order(
     seconds: float = SECONDS,
     parts: Sequence[Part] | None = None,
     float32: bool = False,
+    progress: Doing | None = None,
 ) -> OrderedCertificate:
     """A certificate about every input of these lengths, or of every step of a task that writes.
 
     Args:
         checkpoint: The model, whose own task the certificate is about.
         lengths: As in `verify_order`.
-        seconds: For the search, and again for the checker; what is left is open.
+        seconds: For the search, the checker and the certificate together; what is left is open.
         parts: What a search has found already, instead of another search.
+        progress: Called with a few words about the current step.
         float32: Also prove what the float32 model answers, whatever the order of its sums.
 
     Raises:
@@ -63,19 +71,42 @@ def certify_order(
         checker = TrellisChecker(checkpoint, seconds=float("inf"))
     except CertificateError as error:
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
+    deadline, doing = monotonic() + seconds, progress or (lambda _: None)
     if parts is None:
-        parts = verify_order(checkpoint, lengths, seconds=seconds).parts
-    exact, written, until = OrderedExact(checkpoint), [], monotonic() + seconds
+
+        def share(done: float) -> None:
+            doing(f"searching: {done:.0%} of all inputs decided")
+
+        searched = SEARCHED * seconds
+        parts = verify_order(checkpoint, lengths, seconds=searched, progress=share).parts
+    exact, written = OrderedExact(checkpoint), []
+    proved: list[PartProved] = []
+    until = monotonic() + _WRITTEN * (deadline - monotonic())
     for number, part in enumerate(parts):
+        doing(f"certificate: part {number + 1} of {len(parts)}")
         left = (until - monotonic()) / (len(parts) - number)
         written.append(_Writer(exact, checker, monotonic() + left, float32).part(part))
-    checked = checker.derive(written)
+    for number, part_written in enumerate(written):
+        doing(f"checking part {number + 1} of {len(parts)}")
+        left = (deadline - monotonic()) / (len(parts) - number)
+        proved += _derived(checker, part_written, left).parts
+    checked = TrellisProved(checkpoint.config.task.describe(), tuple(proved))
     content = {
         "task": checkpoint.config.task.model_dump(mode="json"),
         "parts": written,
     }
     document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
     return OrderedCertificate(document, checked)
+
+
+def _derived(checker: TrellisChecker, part: dict[str, Any], seconds: float) -> TrellisProved:
+    """What follows from a part; in too little time, without what is evaluated input by input."""
+    try:
+        return checker.derive([part], max(seconds, 0.0))
+    except CertificateError:
+        for group in part["groups"]:
+            group["tree"] = [["open"] if node[0] == "each" else node for node in group["tree"]]
+        return checker.derive([part])
 
 
 class _Writer:
@@ -108,9 +139,12 @@ class _Writer:
         search: Bounds | None = None
         while waiting:
             again: list[_Leaf] = []
-            for start in range(0, len(waiting), _AT_ONCE):
-                again += self._asked(whole, waiting[start : start + _AT_ONCE])
-            waiting = []
+            size = _FIRST_AT_ONCE
+            while waiting:
+                batch, waiting = waiting[:size], waiting[size:]
+                began = monotonic()
+                again += self._asked(whole, batch)
+                size = min(2 * size, _AT_ONCE) if monotonic() - began < _BATCH_SECONDS else size
             if again and search is None:
                 search = Bounds(self.exact.config, trellis, keys_of(self.exact, trellis))
             for start in range(0, len(again), _CUT_AT_ONCE):

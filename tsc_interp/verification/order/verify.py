@@ -20,7 +20,8 @@ import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import OutputError, UsageError
+from tsc_interp.files import reason, shown
 from tsc_interp.frames.frame import Frame
 from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
@@ -71,7 +72,14 @@ def verify_order(
     searches = searches_of(checkpoint, chosen, asked)
     until = deadline - _TO_COUNT * seconds
     folder = None if resume is None else Path(resume)
-    parts = run(checkpoint, searches, until, progress, folder)
+    try:
+        parts = run(checkpoint, searches, until, progress, folder)
+    except OSError as error:
+        place = error.filename or folder or "a temporary folder"
+        raise OutputError(
+            f"cannot keep the search in {shown(place)}: {reason(error)}; resume takes a folder "
+            "that can be written, and what was kept in it before is still there"
+        ) from None
     return _verdict(checkpoint, exact, chosen, parts, deadline)
 
 
