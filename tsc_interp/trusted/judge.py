@@ -1,0 +1,160 @@
+"""What one model is proved to answer: over boxes of counts, over paths, on single inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from flint import arb, ctx
+
+from tsc_interp.trusted import balls
+from tsc_interp.trusted.balls import Ball
+from tsc_interp.trusted.budget import Budget
+from tsc_interp.trusted.counts import Boxes, CountTables
+from tsc_interp.trusted.errors import require
+from tsc_interp.trusted.float_attention import AttentionRounding
+from tsc_interp.trusted.float_layer import Rounded
+from tsc_interp.trusted.forward import Forward, Spot
+from tsc_interp.trusted.margins import Attended, Index, Margins, Mask
+from tsc_interp.trusted.order import OrderTables, PathRegions
+from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.spec import CLS, FIRST_LETTER, Model
+
+PRECISIONS = 128, 1024, 8192
+_AT_ONCE, _PER_ROW = 1 << 20, 600
+"""Numbers of one table; those of other tables for each row, about."""
+Support = tuple[int, ...]
+
+
+class Judge:
+    """One model; what its tables cost is paid once."""
+
+    def __init__(self, model: Model, budget: Budget) -> None:
+        spec = model.spec
+        self.spec, self.budget, self.n_classes = spec, budget, spec.n_classes
+        if spec.n_layers > 1:
+            known = not (spec.gated_mlp or spec.qk_norm != "off" or spec.sees_order)
+            require(known, "a model of several layers with positions, gates or norms of queries")
+        self.forward = Forward(model)
+        self.margins = Margins(self.forward)
+        self.counts = CountTables(self.forward, budget)
+        self.order = OrderTables(self.forward, budget)
+        self._rounding = AttentionRounding(self.forward, budget)
+
+    # -- regions ---------------------------------------------------------------------------------
+
+    def in_boxes(
+        self, support: Support, boxes: Boxes, winner: Index, wanted: Mask,
+        form: str | None = None, length: int = 0,
+    ) -> Mask:  # fmt: skip
+        """In which boxes a class beats each wanted one.
+
+        Args:
+            support: The letters, by index.
+            boxes: Regions of counts.
+            winner: `[box]` the class.
+            wanted: `[box class]` those it is to beat.
+            form: Ask of the float32 model, which is given inputs so.
+            length: The longest input, for float32.
+        """
+        shown, step = np.zeros(len(boxes), dtype=bool), self._step(2 * (len(support) + 1))
+        for start in range(0, len(boxes), step):
+            at = slice(start, start + step)
+            some = Boxes(
+                boxes.low[at], boxes.high[at], boxes.shortest[at], boxes.longest[at], boxes.tail
+            )
+            regions, rounded = self.counts.regions(support, some), None
+            if form is not None:
+                self._require_float32()
+                errors = self._rounding.errors(_rounded_up(length), (CLS, 0), form)
+                rounded = Rounded([errors] * len(some))
+            shown[at] = self._beats(regions, winner[at], wanted[at], rounded)
+        return shown
+
+    def on_paths(self, sets: Sets, winner: Index, wanted: Mask, float32: bool = False) -> Mask:
+        """In which sets of paths a class beats each wanted one; each must have one reader."""
+        reader, shown = self.order.readers(sets), np.zeros(len(sets), dtype=bool)
+        known, step = np.flatnonzero(reader >= 0), self._step(sets.slots)
+        for start in range(0, len(known), step):
+            at = known[start : start + step]
+            length = sets.trellis.length
+            spots = [self.forward.reader(length, int(letter)) for letter in reader[at]]
+            keys = [self.order.keys(length, spot) for spot in spots]
+            rounded = None
+            if float32:
+                self._require_float32()
+                rounded = Rounded([self._rounding.errors(length, spot) for spot in spots])
+            shown[at] = self._beats(PathRegions(sets[at], keys), winner[at], wanted[at], rounded)
+        return shown
+
+    def strictly_in_limit(self, support: Support, boxes: Boxes, winner: int) -> bool:
+        """Whether a class's output is above all others, whatever wins ties, in one region."""
+        others, classes = [j for j in range(self.n_classes) if j != winner], np.array([winner])
+        with np.errstate(all="ignore"):
+            gaps = self.margins.gaps(self.counts.regions(support, boxes), classes, np.array(others))
+        return bool((gaps[0, others] > 0).all())
+
+    def likely_rival(self, sets: Sets, label: Index) -> Index:
+        """Of sets of one path each, the class that leads most over the label: a guess."""
+        reader = self.order.readers(sets)
+        spots = [self.forward.reader(sets.trellis.length, int(letter)) for letter in reader]
+        keys = [self.order.keys(sets.trellis.length, spot) for spot in spots]
+        every = np.arange(self.n_classes)
+        with np.errstate(all="ignore"):
+            gaps = self.margins.gaps(PathRegions(sets, keys), label, every)
+        gaps[np.arange(len(sets)), label] = np.inf
+        return np.asarray(np.nan_to_num(gaps, nan=np.inf).argmin(1))
+
+    def _beats(
+        self, regions: Attended, winner: Index, wanted: Mask, rounded: Rounded | None
+    ) -> Mask:
+        self.budget()
+        return self.margins.beats(regions, winner, wanted, rounded)
+
+    def _step(self, slots: int) -> int:
+        most = min(self.budget.memory // 256, _AT_ONCE)
+        return max(1, most // (self.margins.rows * (slots + _PER_ROW)))
+
+    def _require_float32(self) -> None:
+        require(self.spec.n_layers == 1, "float32 rounding is bounded for one layer")
+
+    # -- single inputs ---------------------------------------------------------------------------
+
+    def answer_to_counts(self, support: Support, counts: Sequence[int]) -> int | None:
+        """The class that is proved to be the answer to one count vector, if one is."""
+        reader = self.forward.reader(0, 0)
+        letters = [(FIRST_LETTER + letter, 0) for letter in support]
+        keys = self.forward.keys(letters, reader)
+        return self._answer(keys, [*counts, *[1] * (len(keys) - len(letters))], reader)
+
+    def answer_to_string(self, string: Sequence[int]) -> int | None:
+        """The same of letters by index, in their order."""
+        first = int(self.spec.reads == "first")
+        letters = [(FIRST_LETTER + letter, place + first) for place, letter in enumerate(string)]
+        reader = self.forward.reader(len(string), string[-1])
+        keys = self.forward.keys(letters, reader)
+        return self._answer(keys, [1] * len(keys), reader)
+
+    def _answer(self, keys: Sequence[Spot], copies: Sequence[int], reader: Spot) -> int | None:
+        classes = range(self.n_classes)
+        same = [self.forward.same_outputs(j) for j in classes]
+        for precision in PRECISIONS:
+            self.budget()
+            with ctx.workprec(precision):
+                outputs = self.forward.outputs(keys, copies, reader)
+                for j in classes:
+                    gaps = [arb(0) if k in same[j] else outputs[j] - outputs[k] for k in classes]
+                    if all(_wins(j, k, gap) for k, gap in enumerate(gaps) if k != j):
+                        return j
+        return None
+
+
+def _wins(label: int, other: int, gap: Ball) -> bool:
+    """Whether a margin is won: of equal outputs the one with the lower index is the answer."""
+    return balls.is_positive(gap) or (label < other and balls.is_not_positive(-gap))
+
+
+def _rounded_up(length: int) -> int:
+    """The next power of two, or half-way to it: a few lengths stand for all."""
+    step = 1 << (length - 1).bit_length()
+    return step * 3 // 4 if step * 3 // 4 >= length else step

@@ -1,0 +1,199 @@
+"""Derives the parts of a proof whose inputs are the paths of tables, and counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from tsc_interp.trusted.budget import Budget
+from tsc_interp.trusted.errors import require
+from tsc_interp.trusted.judge import Judge
+from tsc_interp.trusted.language import whole
+from tsc_interp.trusted.margins import Index, Mask
+from tsc_interp.trusted.sets import Layout, Sets, slots
+from tsc_interp.trusted.table import Trellis
+from tsc_interp.trusted.trees import EACH, Leaf, path_leaves
+
+_PER_SLOT, _FIRST_LEAF = 64, 256
+"""Bytes for each slot (an edge, or space for one) of leaves that are derived together, about; and
+of the first one, with what is made once for a table."""
+KINDS = "right", "wrong"
+
+
+class Tally:
+    """Numbers of inputs of one table."""
+
+    def __init__(self, float32: bool) -> None:
+        self.right = self.wrong = self.float_right = self.float_wrong = 0
+        self.first_wrong: tuple[int, ...] | None = None
+        self.float32 = float32
+
+    def add(self, right: bool, count: int, float32: bool) -> None:
+        self.right, self.wrong = self.right + count * right, self.wrong + count * (not right)
+        if float32:
+            self.float_right += count * right
+            self.float_wrong += count * (not right)
+
+    def failed(self, string: tuple[int, ...]) -> None:
+        if self.first_wrong is None or string < self.first_wrong:
+            self.first_wrong = string
+
+    def stated(self, name: Mapping[str, int], inputs: int, every: bool) -> dict[str, Any]:
+        """Numbers of inputs as text: they may be beyond what JSON's readers hold exactly."""
+        stated: dict[str, Any] = {
+            **name,
+            "inputs": str(inputs),
+            "all_strings": every,
+            "right": str(self.right),
+            "wrong": str(self.wrong),
+            "undecided": str(inputs - self.right - self.wrong),
+            "first_wrong": None if self.first_wrong is None else list(self.first_wrong),
+        }
+        if self.float32:
+            counts = self.float_right, self.float_wrong
+            stated["float32"] = dict(zip(KINDS, map(str, counts), strict=True))
+        return stated
+
+
+class TableParts:
+    """Parts one after the other. Of two models, what both answer alike counts as right."""
+
+    def __init__(
+        self, judges: Sequence[Judge], tables: Sequence[tuple[Trellis, Any]], float32: str | None,
+        budget: Budget,
+    ) -> None:  # fmt: skip
+        require(float32 != "compressed", "models that see order read tokens")
+        self.judges, self.tables, self.budget = judges, tables, budget
+        self.n_classes, self.pair = judges[0].n_classes, len(judges) == 2
+        names = []
+        for table, name in tables:
+            kind, number = next(iter(name.items()))
+            named = len(name) == 1 and kind in ("length", "step")
+            require(named and (kind == "step" or number == table.length), "a table of another name")
+            names.append((kind, whole(number)))
+            for judge in judges:
+                spec = judge.spec
+                require(spec.n_layers == 1, "tables are for models of one layer")
+                tokens = table.length + int(spec.reads != "last_letter")
+                fits = not spec.has_positions or tokens <= spec.n_positions
+                require(fits, f"the model has no positions for {table.length} letters")
+        require(len({kind for kind, _ in names}) == 1 and names == sorted(set(names)),
+                "tables are of one kind, each named once, in rising order")  # fmt: skip
+        self.tallies = [Tally(float32 is not None) for _ in tables]
+        self._seen: set[tuple[int, int]] = set()
+
+    def add(self, part: Any) -> None:
+        """Derive one part, or raise `NotProved`."""
+        require(set(part) == {"table", "labels", "tree"}, "a part has a table, labels and a tree")
+        number = whole(part["table"], len(self.tables))
+        table, tally = self.tables[number][0], self.tallies[number]
+        labels = [whole(label) for label in part["labels"]]
+        names = {(number, label) for label in labels}
+        once = len(names) == len(labels) > 0 and not names & self._seen
+        require(once and set(labels) <= set(table.labels), "a label of no input, or twice")
+        self._seen |= names
+        some = table.of_labels(labels)
+        size = self.at_once(some)
+        layouts = [Layout(stage) for stage in some.stages]
+        leaves = path_leaves(part["tree"], some, self.n_classes, self.budget)
+        while batch := list(islice(leaves, size)):
+            columns = zip(*(masks for _, masks in batch), strict=True)
+            sets = Sets(some, [np.stack(column) for column in columns], layouts)
+            self._batch(tally, [leaf for leaf, _ in batch], sets)
+
+    def at_once(self, table: Trellis) -> int:
+        """How many leaves fit into the memory that is allowed; at least one has to."""
+        width = slots(table)
+        self.budget(width * _FIRST_LEAF)
+        return max(1, min(4096, self.budget.memory // 2 // (width * _PER_SLOT)))
+
+    def _batch(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets) -> None:
+        require(bool(sets.has_paths.all()), "a cut leaves inputs on both sides")
+        counts = sets.counts()
+        shown = self.shown(sets, leaves)
+        failing = np.zeros(len(leaves), dtype=bool)
+        for i, (leaf, count) in enumerate(zip(leaves, counts, strict=True)):
+            if leaf.kind in ("is", "wrong", "apart"):
+                require(bool(shown[i]), f"a leaf of {count:,} inputs is not proved {leaf.kind}")
+                failing[i] = self._fails(leaf, int(sets.labels()[i]))
+                tally.add(not failing[i], count, leaf.float32)
+            elif leaf.kind == "each":
+                problem = f"at most {EACH} inputs are evaluated one by one, not {count:,}"
+                require(count <= EACH and not self.pair, problem)
+        if failing.any():
+            tally.failed(sets[failing].first())
+        each = [i for i, leaf in enumerate(leaves) if leaf.kind == "each"]
+        step = max(1, self.at_once(sets.trellis) // EACH)
+        for start in range(0, len(each), step):
+            self._each(tally, leaves, sets, each[start : start + step])
+
+    def _fails(self, leaf: Leaf, label: int) -> bool:
+        return leaf.kind != "is" or (not self.pair and leaf.classes[0] != label)
+
+    def shown(self, sets: Sets, leaves: Sequence[Leaf]) -> Mask:
+        """Which leaves that say a class are proved: all their paths have one label, and so on."""
+        asked = [leaf.kind in ("is", "wrong", "apart") for leaf in leaves]
+        labels, classes = sets.labels(), np.arange(self.n_classes)
+        shown = np.array(asked) & sets.has_paths & (self.pair | (labels >= 0))
+        for number, judge in enumerate(self.judges):
+            winner = np.array([(leaf.classes or (0,))[min(number, len(leaf.classes) - 1)]
+                               for leaf in leaves])  # fmt: skip
+            wrong = np.array([leaf.kind == "wrong" for leaf in leaves])
+            apart = np.array([leaf.kind == "apart" for leaf in leaves])
+            shown &= (apart <= self.pair) & ~(wrong & (self.pair | (winner == labels)))
+            shown &= ~apart | [len(set(leaf.classes)) == 2 for leaf in leaves]
+            wanted = np.where(wrong[:, None], classes == labels[:, None], True)
+            wanted &= classes != winner[:, None]
+            for float32 in (False, True):
+                at = np.flatnonzero(shown & ((not float32) | [leaf.float32 for leaf in leaves]))
+                if len(at):
+                    some = judge.on_paths(sets[at], winner[at], wanted[at], float32)
+                    shown[at] &= some
+        return shown
+
+    def _each(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets, which: Sequence[int]) -> None:
+        """Every input of these leaves: in intervals where they suffice, else in balls."""
+        judge, singles, every = self.judges[0], sets.singles(which), np.arange(self.n_classes)
+        labels = singles.labels()
+        rival = judge.likely_rival(singles, labels)
+        only_label, others = every == labels[:, None], every != labels[:, None]
+        right = judge.on_paths(singles, labels, others)
+        left = np.flatnonzero(~right)
+        beaten = np.zeros(len(singles), dtype=bool)
+        beaten[left] = judge.on_paths(singles[left], rival[left], only_label[left])
+        inputs = [(*labelled, leaves[leaf].float32) for leaf in which
+                  for labelled in sets.strings(leaf)]  # fmt: skip
+        sure = self._sure(singles, labels, rival, right, [float32 for *_, float32 in inputs])
+        for i, (string, label, _) in enumerate(inputs):
+            known = bool(right[i] or beaten[i])
+            answer = None if known else judge.answer_to_string(string)
+            if known or answer is not None:
+                good = bool(right[i]) if known else answer == label
+                tally.add(good, 1, bool(sure[i]) and known)
+                if not good:
+                    tally.failed(string)
+
+    def _sure(
+        self, singles: Sets, labels: Index, rival: Index, right: Mask, asked: Sequence[bool]
+    ) -> Mask:
+        """Which inputs are answered so in float32 for certain."""
+        sure, at, every = np.zeros(len(singles), dtype=bool), np.flatnonzero(asked), None
+        if not len(at):
+            return sure
+        every = np.arange(self.n_classes)
+        winner = np.where(right, labels, rival)
+        wanted = np.where(right[:, None], every != labels[:, None], every == labels[:, None])
+        sure[at] = self.judges[0].on_paths(singles[at], winner[at], wanted[at], float32=True)
+        return sure
+
+    def conclusion(self) -> dict[str, Any]:
+        """Per table, how many inputs are right and wrong, and the first wrong one."""
+        parts = []
+        for (table, name), tally in zip(self.tables, self.tallies, strict=True):
+            inputs = Sets.whole(table).counts()[0]
+            every = inputs == self.judges[0].spec.n_letters ** table.length
+            parts.append(tally.stated(name, inputs, every))
+        return {"tables": parts}
