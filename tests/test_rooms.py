@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parents[1] / "tsc_interp"
 ROOMS = (
     "_version",
     "source_report",
+    "trusted",
     "errors",
     "memory",
     "arguments",

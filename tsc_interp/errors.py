@@ -11,26 +11,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
-
-class TscError(Exception):
-    """Base of every error that this package raises on purpose.
-
-    Example:
-        >>> import tsc_interp as tsc
-        >>> try:
-        ...     tsc.evaluate("walk-through", "ab")
-        ... except tsc.TscError as error:
-        ...     print(str(error)[:57])
-        no checkpoint 'walk-through': did you mean 'walkthrough'?
-    """
-
-    exit_code = 1
-
-
-class UsageError(TscError):
-    """The request itself is wrong: an unknown name, an impossible option, a bad combination."""
-
-    exit_code = 2
+from tsc_interp.trusted.errors import TscError as TscError
+from tsc_interp.trusted.errors import UsageError as UsageError
 
 
 class StringError(UsageError):

@@ -14,7 +14,7 @@ from mpmath import mpf
 
 from tests.verification.ordered_models import labels_of
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal
+from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal
 
 BITS = 256
 

@@ -16,8 +16,8 @@ from flint import arb, ctx
 from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD
+from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal
 from tsc_interp.verification.checker.attention_rounding import (
     AttentionRounding,
     Drift,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
-from tsc_interp.tasks.trellis import Stage, Trellis
+from tsc_interp.trusted.table import Stage, Trellis
 from tsc_interp.verification.checker.paths import Keys, _Head, highest
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Span

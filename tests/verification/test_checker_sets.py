@@ -10,7 +10,7 @@ import pytest
 from tests.verification.test_checker_paths import brute, one_path
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
-from tsc_interp.tasks.trellis import Stage, Trellis
+from tsc_interp.trusted.table import Stage, Trellis
 from tsc_interp.verification.checker.sets import Layout, Sets, slots
 
 LETTERS = 4

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tsc_interp.tasks.trellis import Stage, Trellis
+from tsc_interp.trusted.table import Stage, Trellis
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.trellis_claims import (

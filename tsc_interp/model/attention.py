@@ -16,7 +16,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.memory import require_memory
 from tsc_interp.model.layers import Pass, Residual
-from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
+from tsc_interp.trusted.positions import alibi_slopes, rotary, turned_pairs
 
 
 def attention(given: Pass, block: str, residual: Residual, asked_at: Tensor | None) -> Residual:

@@ -31,8 +31,8 @@ from tsc_interp.model.layers import (
     Weights,
     untapped,
 )
-from tsc_interp.model.positions import sinusoidal
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.trusted.positions import sinusoidal
 
 
 def forward(

@@ -20,8 +20,8 @@ from tsc_interp.output.numbers import number
 from tsc_interp.results.base import Severity, Table
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.trusted.table import Index, Trellis
 from tsc_interp.verification.counting.tally import json_integer
 from tsc_interp.verification.order.exact import longest_string
 

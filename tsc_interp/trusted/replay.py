@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tsc_interp.trusted.budget import MEMORY, SECONDS, Budget
-from tsc_interp.trusted.errors import NotProved, require
+from tsc_interp.trusted.errors import NotProved, UsageError, require
 from tsc_interp.trusted.float32 import FORMS
 from tsc_interp.trusted.judge import Judge
 from tsc_interp.trusted.language import Rule, read_table
@@ -71,9 +71,9 @@ def replay(
         require(same, f"the conclusion does not follow; what does is {text_of(derived)[:500]}")
         return derived
     except (RecursionError, OverflowError, MemoryError) as error:
-        raise NotProved(f"too much to check: {type(error).__name__}") from None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise NotProved(f"malformed: {type(error).__name__}: {error}") from None
+        raise NotProved(f"rejected: too much to check: {type(error).__name__}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise NotProved(f"rejected: malformed: {type(error).__name__}: {error}") from None
 
 
 class Replay:

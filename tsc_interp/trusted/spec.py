@@ -206,7 +206,7 @@ def read_model(content: bytes) -> Model:
     except NotProved:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise NotProved(f"not a checkpoint: {type(error).__name__}: {error}") from None
+        raise NotProved(f"rejected: not a checkpoint: {type(error).__name__}: {error}") from None
 
 
 def _read(content: bytes) -> Model:

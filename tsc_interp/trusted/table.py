@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.trusted.errors import NotProved
+from tsc_interp.trusted.errors import UsageError
 
 Index = NDArray[np.int64]
 
@@ -117,7 +117,7 @@ class Trellis:
     """Inputs of `length` letters. Boundary 0 has one state; states are numbered per boundary.
 
     Raises:
-        NotProved: where two edges of a state place the same letters (two paths would be one
+        UsageError: where two edges of a state place the same letters (two paths would be one
             input), a place belongs to no stage or to several, or a state has no edge in or out.
     """
 
@@ -131,23 +131,27 @@ class Trellis:
     def __post_init__(self) -> None:
         places = [place for place, _ in self.fixed]
         places += [place for stage in self.stages for place in stage.places]
+        least = [letter for _, letter in self.fixed]
+        least += [int(stage.letters.min(initial=0)) for stage in self.stages]
+        if min(least) < 0:
+            raise UsageError(f"letters of a trellis are indices from 0, got {min(least)}")
         if sorted(places) != list(range(self.length)):
-            raise NotProved(
+            raise UsageError(
                 f"the stages and fixed letters of a trellis must place each of {self.length} "
                 f"letters once; they place {sorted(places)}"
             )
         before = 1
         for number, stage in enumerate(self.stages):
             if not len(stage) or _missing(stage.source, before):
-                raise NotProved(f"states before stage {number} of a trellis lack edges")
+                raise UsageError(f"states before stage {number} of a trellis lack edges")
             rows = np.sort(row_numbers((stage.source, *stage.letters.T)))
             if (rows[1:] == rows[:-1]).any():
-                raise NotProved(f"stage {number} has two edges with the same letters and source")
+                raise UsageError(f"stage {number} has two edges with the same letters and source")
             before = int(stage.target.max()) + 1
             if _missing(stage.target, before):
-                raise NotProved(f"a state after stage {number} of a trellis is never reached")
+                raise UsageError(f"a state after stage {number} of a trellis is never reached")
         if len(self.label) != len(self.stages[self.label_stage]):
-            raise NotProved("a trellis needs one label per edge of its label stage")
+            raise UsageError("a trellis needs one label per edge of its label stage")
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -212,7 +216,7 @@ class Trellis:
         """The inputs with one of these labels, states with the same continuations merged.
 
         Raises:
-            NotProved: where no input has one of these labels.
+            UsageError: where no input has one of these labels.
         """
         kept = [np.ones(len(stage), dtype=bool) for stage in self.stages]
         kept[self.label_stage] = (self.label[:, None] == np.array(labels)).any(1)
@@ -222,7 +226,7 @@ class Trellis:
         """The inputs all of whose edges are kept, `[edge]` per stage; equal states merged.
 
         Raises:
-            NotProved: where there is none.
+            UsageError: where there is none.
         """
         return _merged(self, _trimmed(self, kept))
 
@@ -240,8 +244,8 @@ def row_numbers(columns: Sequence[Index] | Index) -> Index:
 
 def _missing(states: Index, count: int) -> bool:
     """Whether some state below `count` does not occur, or another one does."""
-    if states.min() < 0 or states.max() >= count:
-        return True
+    if states.min() < 0 or states.max() >= count or count > len(states):
+        return True  # before a table of `count` entries is made
     return not np.bincount(states, minlength=count).all()
 
 
@@ -259,7 +263,7 @@ def _trimmed(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> list[NDArray[np
         reached = np.zeros(size, dtype=bool)
         reached[stage.source[mask]] = True
     if not all(mask.any() for mask in kept):
-        raise NotProved("no input of this length has that label, or those letters")
+        raise UsageError("no input of this length has that label, or those letters")
     return kept
 
 

@@ -28,8 +28,8 @@ import numpy as np
 from flint import arb, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.model.positions import alibi_slopes, rotary, turned_pairs
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD
+from tsc_interp.trusted.positions import alibi_slopes, rotary, turned_pairs
 from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.heads import Heads, Row, Spot
 from tsc_interp.verification.checker.kernel import UNKNOWN, Ball

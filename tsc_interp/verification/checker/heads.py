@@ -16,7 +16,7 @@ import numpy as np
 from flint import arb, arb_mat
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal, turned_pairs
+from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal, turned_pairs
 from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.kernel import Ball
 

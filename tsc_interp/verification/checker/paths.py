@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tsc_interp.tasks.trellis import Index
+from tsc_interp.trusted.table import Index
 from tsc_interp.verification.checker.sets import Mask, Sets
 from tsc_interp.verification.checker.spans import TINY, UNIT, Floats, Span, down, up
 

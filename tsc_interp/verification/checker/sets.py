@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.tasks.trellis import Index, Stage, Trellis
+from tsc_interp.trusted.table import Index, Stage, Trellis
 
 Mask = NDArray[np.bool_]
 

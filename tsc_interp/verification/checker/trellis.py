@@ -53,7 +53,7 @@ import numpy as np
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.tasks import trellis_of
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.trellis import Trellis
+from tsc_interp.trusted.table import Trellis
 from tsc_interp.verification.checker.box_claims import whole
 from tsc_interp.verification.checker.budget import MEMORY, SECONDS, Budget, require
 from tsc_interp.verification.checker.document import Schema, checking, json_text, require_known

@@ -14,7 +14,7 @@ from flint import arb, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.tasks.trellis import Index
+from tsc_interp.trusted.table import Index
 from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Drift
 from tsc_interp.verification.checker.budget import Kept

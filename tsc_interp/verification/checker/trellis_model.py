@@ -27,7 +27,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.tasks.trellis import Index
+from tsc_interp.trusted.table import Index
 from tsc_interp.verification.checker import kernel
 from tsc_interp.verification.checker.budget import MEMORY
 from tsc_interp.verification.checker.kernel import Ball

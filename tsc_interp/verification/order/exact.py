@@ -19,8 +19,8 @@ from flint import arb, arb_mat, arb_series, ctx
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.positions import alibi_slopes, rotary, sinusoidal, turned_pairs
 from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal, turned_pairs
 from tsc_interp.verification.bounds.exact import ACTIVATIONS, PRECISIONS, ExactModel, judged
 
 Matrix = Any

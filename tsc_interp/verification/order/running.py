@@ -27,8 +27,8 @@ from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.trusted.table import Trellis
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.found import Found
