@@ -4,7 +4,8 @@ The assumptions are rounding.py's: sums in any order, with or without fused mult
 takes the mean out (LayerNorm), divides by √(mean square + ε) or multiplies by its reciprocal, good
 to 2 u each, then scales and shifts.
 
-What float32 has of the residual stream after attention is a real number δ away from it (`AttentionErrors`).
+What float32 has of the residual stream after attention is δ away from the real one
+(`AttentionErrors`).
 Along a direction q, δ is at most, head by head,
 
     δ/(1-δ) times half the range of q · v over all keys     weights p, each moved by a share δ of

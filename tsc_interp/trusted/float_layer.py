@@ -12,7 +12,7 @@ so each counts only as far as the margin depends on it. With γ(k) = k u / (1 - 
     an activation                         a few u of its argument
     W_out, its bias, the residual stream  γ(n + 4) of all sizes in that sum
 
-Arguments and results are sizes in float64, `[region ...]`, none below zero: their own rounding is far
+Arguments and results are sizes in float64, `[region ...]`, none below zero: their rounding is far
 below `_SLACK`. A NaN, or what may overflow, stays NaN.
 """
 

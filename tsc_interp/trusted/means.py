@@ -1,4 +1,4 @@
-"""The one bound of a mean: Σ w (q · v) / Σ w over the keys of an input, over all inputs of a region.
+"""The one bound of a mean: Σ w (q · v) / Σ w over the keys of an input, over a region.
 
 A region is a row of stages with edges. An input takes one edge through each stage, and an edge has
 a weight w and a score w (q · v):
