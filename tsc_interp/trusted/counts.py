@@ -184,14 +184,14 @@ class CountTables:
         heads = spec.n_heads
         for layer in range(spec.n_layers):
             queries = 1 if layer == spec.n_layers - 1 else 1 + len(support)
-            if layer:
+            if layer and heads:
                 of_heads = [self._later_layer(layer, head, state) for head in range(heads)]
                 scores, values = (_stack(parts, 0) for parts in zip(*of_heads, strict=True))
             bias = self._bias(f"blocks.{layer}.attn.b_O", heads)
             parts = []
             for query in range(queries):
                 own = state[:, query] if bias is None else state[:, query] + bias
-                if layer:
+                if layer and heads:
                     weights = Weights.of(self._relative(scores[:, :, query]), None, logs, boxes)
                     regions = BoxRegions(own, weights, values)
                 else:
