@@ -96,8 +96,11 @@ class Margins:
         used = np.flatnonzero(wanted.any(0))
         with np.errstate(all="ignore"):  # what is no number fails every comparison
             gap = self.gaps(attended, winner, used, rounded)
-        won = (gap > 0) | ((gap == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
-        return np.asarray((won | ~wanted).all(1))
+        return np.asarray((self.won(gap, winner) | ~wanted).all(1))
+
+    def won(self, gaps: Floats, winner: Index) -> Mask:
+        """Which margins are won: of equal outputs the one with the lower index is the answer."""
+        return (gaps > 0) | ((gaps == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
 
     def _blocks(self, read: Any) -> list[Any]:
         """Directions of x that are bounded: neurons, gates, and the state that norms divide by."""

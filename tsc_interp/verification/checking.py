@@ -9,21 +9,19 @@ from typing import Any
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
+from tsc_interp.trusted.replay import SCHEMA
 from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, AgreementChecker
 from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateError
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.files import read_certificate
-from tsc_interp.verification.checker.trellis import SCHEMA, TrellisChecker
-from tsc_interp.verification.checker.trellis_claims import TrellisProved
-
-_OLD = "tsc-interp/ordered-certificate/"
-
+from tsc_interp.verification.documents import require_current
+from tsc_interp.verification.order.certificate_result import OrderProved, check_tables
 
 @checked
 def check(
     document: Any, *models: ModelLike, seconds: float = SECONDS, memory: int = MEMORY
-) -> Proved | TrellisProved | Agreement:
+) -> Proved | OrderProved | Agreement:
     """Recompute a certificate, and return what it proves about its model or models.
 
     Args:
@@ -49,11 +47,8 @@ def check(
     """
     content = _content(document)
     schema = str(content.get("schema")) if isinstance(content, Mapping) else ""
-    if schema.startswith(_OLD):
-        raise CertificateError(
-            f"rejected: {schema} was written by an older version for a checker of boxes; "
-            "tsc-interp verify MODEL --certify -o FILE makes a new certificate"
-        )
+    if schema.startswith(("tsc-interp/ordered-certificate/", "tsc-interp/trellis-certificate/")):
+        require_current(content)
     wanted = 2 if schema == AGREEMENT.name() else 1
     if len(models) != wanted:
         raise UsageError(
@@ -61,10 +56,12 @@ def check(
             f"{len(models)}"
         )
     checkpoints = [as_checkpoint(model) for model in models]
-    checkers: dict[str, Any] = {SCHEMA.name(): TrellisChecker, AGREEMENT.name(): AgreementChecker}
+    if schema == SCHEMA:
+        return check_tables(content, checkpoints[0], seconds, memory)
+    checkers: dict[str, Any] = {AGREEMENT.name(): AgreementChecker}
     # Whatever has no schema that is known, the checker of counts rejects with the reason.
     checker = checkers.get(schema, Checker)(*checkpoints, seconds=seconds, memory=memory)
-    proved: Proved | TrellisProved | Agreement = checker.check(content)
+    proved: Proved | Agreement = checker.check(content)
     return proved
 
 
