@@ -64,7 +64,8 @@ def command(
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
     from tsc_interp.laboratories.construct.construct import construct
-    from tsc_interp.verification.certificates import certify_counts, is_certificate
+    from tsc_interp.verification.certificates import certify_counts
+    from tsc_interp.verification.documents import is_certificate
 
     if certificate is not None and not check:
         raise UsageError("there is no certificate to write with --no-check")

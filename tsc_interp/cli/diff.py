@@ -54,14 +54,15 @@ def command(
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.files import check_output
-    from tsc_interp.verification import check_agreement, diff, read_certificate
-    from tsc_interp.verification.comparison import is_agreement
+    from tsc_interp.verification import check as check_proof
+    from tsc_interp.verification import diff
+    from tsc_interp.verification.documents import is_certificate
 
     if check is not None:
         only("--check", out=out)
     models = [load_checkpoint(name) for name in (first, second)]
     if check is not None:
-        proved = check_agreement(read_certificate(check), *models)
+        proved = check_proof(check, *models)
         if as_json:
             print_json("diff-check/1", {"accepted": True, "proved": list(proved.sentences)})
             return
@@ -70,7 +71,7 @@ def command(
         output().print(f"{check}: accepted, {len(proved.sentences)} statements derived again.")
         return
     if out is not None:
-        check_output(out, is_agreement, force=force, reads=[model.source for model in models])
+        check_output(out, is_certificate, force=force, reads=[model.source for model in models])
     with working(quiet) as doing:
         doing(f"comparing {first} and {second} on every string")
         compared = diff(*models, max_length=max_length, limit=limit)

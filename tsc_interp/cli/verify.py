@@ -87,8 +87,6 @@ def command(
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
-    from tsc_interp.verification.certificates import is_certificate
-    from tsc_interp.verification.documents import is_certificate as is_proof
     from tsc_interp.verification.questions import default_length
 
     if check is not None:
@@ -100,8 +98,7 @@ def command(
     loaded = load_checkpoint(named_model(model, checkpoint), epoch=epoch)
     ordered = loaded.config.needs_order
     if out is not None:
-        own = is_proof if ordered else is_certificate
-        check_output(out, own, force=force, reads=[loaded.source])
+        check_output(out, is_certificate, force=force, reads=[loaded.source])
     if check is not None:
         _check(check, loaded, as_json)
         return

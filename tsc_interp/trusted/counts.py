@@ -56,8 +56,11 @@ class Weights:
     A free key may weigh anything: the mean is a mixture of the others' mean and its value.
     """
 
-    def __init__(self, gaps: Span, logs: Span | None, boxes: Boxes) -> None:
-        """`gaps [region key]`: scores relative to a key's, without log n; `logs [region 1]`."""
+    def __init__(self, gaps: Span, powers: Span | None, logs: Span | None, boxes: Boxes) -> None:
+        """`gaps [region key]`: scores relative to a key's, without log n; `powers` are their exp.
+
+        `logs [region 1]` is what scores are multiplied by, where they are.
+        """
         present = boxes.high > 0
         self.free = np.zeros_like(present)
         if boxes.tail:
@@ -71,7 +74,9 @@ class Weights:
             self.low = np.where(best, 1.0, 0.0)
             self.high = np.where(best, 1.0, np.where(falls, reach, 0.0))
             return
-        powers = exponential(gaps if logs is None else gaps * logs)
+        if logs is not None:
+            powers = exponential(gaps * logs)
+        assert powers is not None
         weights = Span(boxes.low, boxes.high) * powers
         self.low = np.where(present, np.maximum(weights.low, 0.0), 0.0)
         self.high = np.where(present, weights.high, 0.0)
@@ -152,10 +157,15 @@ class CountTables:
             bias = self._bias(f"blocks.{layer}.attn.b_O", spec.d_model if spec.n_heads else 0)
             added, own = [], state[:, :queries]
             own = own if bias is None else own + bias
-            for gaps, values in heads:
-                values = _repeated(values, number) if not layer else values
-                rows = [self._row(gaps, query, number, layer) for query in range(queries)]
-                added.append(([Weights(row, logs, boxes) for row in rows], values))
+            for gaps, powers, values in heads:
+                if not layer:
+                    values = _repeated(values, number)
+                    pairs = [(_repeated(gaps[query], number), powers[query])
+                             for query in range(queries)]  # fmt: skip
+                else:
+                    rows = [self._row(gaps, query) for query in range(queries)]
+                    pairs = [(row, None if logs is not None else exponential(row)) for row in rows]
+                added.append(([Weights(*pair, logs, boxes) for pair in pairs], values))
             if queries == 1:
                 return _regions(own[:, 0], [(weights[0], values) for weights, values in added])
             parts = [
@@ -170,8 +180,8 @@ class CountTables:
 
     # -- layers ----------------------------------------------------------------------------------
 
-    def _first_layer(self, support: tuple[int, ...]) -> tuple[Span, list[tuple[Any, Span]]]:
-        """The embeddings; per head the scores' gaps `[query key]` and the keys' values."""
+    def _first_layer(self, support: tuple[int, ...]) -> tuple[Span, list[tuple[Span, Span, Span]]]:
+        """The embeddings; per head the scores' gaps `[query key]`, their exp, and values."""
         forward, tokens = self.forward, [CLS, *(FIRST_LETTER + letter for letter in support)]
         spots = [(token, 0) for token in tokens]
         x = forward.embedded(spots)
@@ -188,10 +198,11 @@ class CountTables:
                 chosen.append(best)
             spans, is_best = Span.of(gaps), np.array(chosen)[:, None] == np.arange(len(tokens))
             spans = Span(np.where(is_best, 0.0, spans.low), np.where(is_best, 0.0, spans.high))
-            heads.append((spans, Span.of(forward.added(0, head, read).tolist())))
+            values = Span.of(forward.added(0, head, read).tolist())
+            heads.append((spans, exponential(spans), values))
         return Span.of(x.tolist()), heads
 
-    def _later_layer(self, layer: int, head: int, state: Span) -> tuple[Any, Span]:
+    def _later_layer(self, layer: int, head: int, state: Span) -> tuple[Span, None, Span]:
         """Scores `[region query key]` of a later layer, and values `[region key d]`."""
         name, spec = f"blocks.{layer}.attn", self.spec
         read = self._normed(f"blocks.{layer}.ln1", state)
@@ -208,12 +219,10 @@ class CountTables:
             factor = _ball(balls.score_factor(spec.d_head, spec.attention_scale))
         turned = Span(np.swapaxes(key.low, 1, 2), np.swapaxes(key.high, 1, 2))
         output = self.forward.weights[f"{name}.W_O"][head].astype(np.float64)
-        return (query @ turned) * factor, value @ Span.exact(output)
+        return (query @ turned) * factor, None, value @ Span.exact(output)
 
-    def _row(self, gaps: Span, query: int, number: int, layer: int) -> Span:
+    def _row(self, gaps: Span, query: int) -> Span:
         """The gaps of one query's scores, `[region key]`."""
-        if not layer:
-            return _repeated(gaps[query], number)
         row = gaps[:, query]
         middle = row.middle.copy()
         if not self.spec.attend_cls:

@@ -104,35 +104,53 @@ class CountParts:
         for leaf, _, label in told:
             right = self.rule is None or leaf.classes == (label,)
             require(right, f"a leaf over {support} is not of the class it says")
-        boxes = [box for _, box, _ in told]
-        answers = np.array([leaf.classes[0] for leaf, _, _ in told])
-        for judge in self.judges:
-            shown = self._shown(judge, support, boxes, answers, None, length)
-            for i in np.flatnonzero(~shown).tolist():
-                single = boxes[i].low == boxes[i].high
-                counts = [int(n) for n in boxes[i].low]
-                good = single and judge.answer_to_counts(support, counts) == answers[i]
-                require(good, f"{boxes[i].low} to {boxes[i].high} over {support} is not proved")
-            by_length: dict[int, list[int]] = {}
-            for i, (leaf, box, _) in enumerate(told):
-                if leaf.float32:
-                    by_length.setdefault(min(length, int(sum(box.high))), []).append(i)
-            for longest, at in by_length.items():
-                some = [boxes[i] for i in at]
-                sure = self._shown(judge, support, some, answers[at], self.form, longest)
-                require(bool(sure.all()), f"a leaf over {support} is not proved in float32")
+        for float32 in (False, True):
+            some = [(leaf.classes[0], box) for leaf, box, _ in told if leaf.float32 >= float32]
+            answers, boxes = np.array([j for j, _ in some]), [box for _, box in some]
+            shown = self.shown_up_to(support, boxes, answers, length, float32)
+            where = boxes[int(shown.argmin())] if len(boxes) else None
+            require(bool(shown.all()), f"{where} over {support} is not proved")
 
-    def _shown(
-        self, judge: Judge, support: Support, boxes: Sequence[Box], answers: Any,
-        form: str | None, length: int,
+    def shown_up_to(
+        self, support: Support, boxes: Sequence[Box], answers: Any, length: int, float32: bool
+    ) -> Any:
+        """In which boxes each model is proved to answer every input up to a length so."""
+        shown = np.ones(len(boxes), dtype=bool)
+        for judge in self.judges:
+            if float32:
+                ends = [min(length, int(sum(box.high))) for box in boxes]
+                for end in set(ends):
+                    at = np.flatnonzero(np.array(ends) == end)
+                    some = [boxes[i] for i in at]
+                    shown[at] &= self._in_boxes(judge, support, some, answers[at], length, end)
+            else:
+                good = self._in_boxes(judge, support, boxes, answers, length)
+                for i in np.flatnonzero(~good & shown):
+                    low, high = boxes[i].low, boxes[i].high
+                    counts = [int(n) for n in low]
+                    alone = low == high and judge.answer_to_counts(support, counts) == answers[i]
+                    good[i] = alone
+                shown &= good
+        return shown
+
+    def _in_boxes(
+        self, judge: Judge, support: Support, boxes: Sequence[Box], answers: Any, length: int,
+        float_length: int = 0,
     ) -> Any:  # fmt: skip
-        low, high = ([(self.cls, *getattr(box, end)) for box in boxes] for end in ("low", "high"))
+        if not boxes:
+            return np.ones(0, dtype=bool)
+        low = np.array([box.low for box in boxes], dtype=np.float64)
+        high = np.array([box.high for box in boxes], dtype=np.float64)
+        # Larger counts make the input longer than what is asked about.
+        high = np.minimum(high, low + (length - low.sum(1, keepdims=True)))
+        cls = np.full((len(boxes), 1), self.cls)
         region = Boxes(
-            np.array(low, dtype=np.float64), np.array(high, dtype=np.float64),
-            [int(sum(box.low)) for box in boxes],
-            [min(length, int(sum(box.high))) for box in boxes],
+            np.hstack([cls, low]), np.hstack([cls, high]),
+            low.sum(1).astype(int).tolist(),
+            np.minimum(high.sum(1), length).astype(int).tolist(),
         )  # fmt: skip
-        return judge.in_boxes(support, region, answers, self._others(answers), form, length)
+        form = self.form if float_length else None
+        return judge.in_boxes(support, region, answers, self._others(answers), form, float_length)
 
     def _others(self, answers: Any) -> Any:
         return np.arange(self.n_classes) != answers[:, None]
@@ -153,7 +171,7 @@ class CountParts:
                 right = all(label is None or leaf.classes == (label,) for leaf, _ in batch)
                 require(right, f"a leaf over {support} is not of the class it says")
                 low, high = (
-                    np.array([self._weights(column, getattr(box, end)) for _, box in batch])
+                    np.array([self.weights(column, getattr(box, end)) for _, box in batch])
                     for end in ("low", "high")
                 )
                 answers = np.array([leaf.classes[0] for leaf, _ in batch])
@@ -164,7 +182,7 @@ class CountParts:
                     require(bool(shown.all()), f"ratios over {support} are not proved")
         self.always.add(support)
 
-    def _weights(self, column: int, free: Sequence[float]) -> list[float]:
+    def weights(self, column: int, free: Sequence[float]) -> list[float]:
         """CLS first, then all letters: the one that occurs most weighs 1."""
         weights = [*free] if self.cls else [0.0, *free]
         weights.insert(1 + column, 1.0)
@@ -210,10 +228,10 @@ class CountParts:
             require(leaf.classes != (label,), f"{counts} is answered right")
             require(answers == list(leaf.classes), f"{counts} is not proved misclassified")
         if leaf.float32:
-            for judge, answer in zip(self.judges, leaf.classes, strict=True):
-                sure = self._shown(judge, support, [point], np.array([answer]), self.form, sum(own))
+            for judge, j in zip(self.judges, leaf.classes, strict=True):
+                sure = self._in_boxes(judge, support, [point], np.array([j]), sum(own), sum(own))
                 require(bool(sure.all()), f"{counts} is not proved wrong in float32")
-        self.failures[tuple(counts)] = leaf.float32
+        self.failures[tuple(counts)] = leaf.float32 or self.failures.get(tuple(counts), False)
 
     def _one_leaf(self, tree: Any, float32: bool = False) -> Leaf:
         require(isinstance(tree, list) and len(tree) == 1, "a tree of one leaf")

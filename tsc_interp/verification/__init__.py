@@ -7,8 +7,8 @@ Four questions, each one function of a model, or of two:
     certify(model)   what holds at every length, as a certificate that `check` derives again?
     diff(a, b)       which strings do two models answer differently, and where do they agree?
 
-What has to be trusted is in checker/, which imports nothing else of this package's. Names are
-loaded when they are first used, so that importing the checker loads the checker alone.
+What has to be trusted is in `tsc_interp/trusted/`, which imports nothing else of this package's.
+Names are loaded when they are first used.
 
 Needs numpy, scipy and python-flint; torch only where a counterexample is replayed.
 """
@@ -20,16 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what a type checker reads, and where a name is found when it is first used
     from tsc_interp.verification.certificates import Certificate as Certificate
-    from tsc_interp.verification.checker.agreement import check_agreement as check_agreement
-    from tsc_interp.verification.checker.budget import CertificateError as CertificateError
-    from tsc_interp.verification.checker.claims import Proved as Proved
-    from tsc_interp.verification.checker.files import read_certificate as read_certificate
     from tsc_interp.verification.checking import check as check
-    from tsc_interp.verification.checking import check_ordered as check_ordered
     from tsc_interp.verification.comparison import Diff as Diff
     from tsc_interp.verification.comparison import diff as diff
     from tsc_interp.verification.counting.differences import Difference as Difference
     from tsc_interp.verification.counting.differences import difference as difference
+    from tsc_interp.verification.documents import CertificateError as CertificateError
+    from tsc_interp.verification.documents import read_certificate as read_certificate
     from tsc_interp.verification.float32 import Float32Answer as Float32Answer
     from tsc_interp.verification.float32 import float32_answers as float32_answers
     from tsc_interp.verification.float32 import float32_horizon as float32_horizon
@@ -41,6 +38,7 @@ if TYPE_CHECKING:  # what a type checker reads, and where a name is found when i
         OrderedCertificate as OrderedCertificate,
     )
     from tsc_interp.verification.order.verdict import OrderedVerdict as OrderedVerdict
+    from tsc_interp.verification.proved import Proved as Proved
     from tsc_interp.verification.questions import certify as certify
     from tsc_interp.verification.questions import verify as verify
     from tsc_interp.verification.questions import verify_ordered as verify_ordered

@@ -1,33 +1,34 @@
 """Certificates: what is proved about a classifier for every length, as a file anyone can check.
 
-`certify` searches in float64, writes what it found as claims with their boxes, and lets the
-independent checker (checker/check.py, exact arithmetic) derive each of them again: only what passes
-is in the result. So a slip in the search can cost a proof, but cannot invent one.
+`certify` searches in float64, and asks the trusted base what holds (`prover.py`): only what it
+derives is in the result. So a slip in the search can cost a proof, but cannot invent one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
+from math import comb
 from typing import Any
 
+import numpy as np
+
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
 from tsc_interp.output.numbers import counted
+from tsc_interp.trusted.trees import Box
 from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import support_name
+from tsc_interp.verification.bounds.labels import full_counts, support_name
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.check import CERTIFICATE, Checker
-from tsc_interp.verification.checker.claims import Proved
-from tsc_interp.verification.checker.files import write_certificate
+from tsc_interp.verification.documents import require_own_rule, rule_of, write_certificate
 from tsc_interp.verification.float32 import search_float32
 from tsc_interp.verification.horizon_result import Counterexample, Float32Horizon, Horizon
-from tsc_interp.verification.keeper import SIGN_ONLY, Claim, Keeper, up_to_claim
+from tsc_interp.verification.proved import Proved
+from tsc_interp.verification.prover import Prover
 from tsc_interp.verification.search.search import (
     BOXES,
     SupportSearch,
@@ -43,9 +44,10 @@ from tsc_interp.verification.summaries import (
 )
 
 CHECKER_SECONDS = 600.0
-"""For the claims that are given to the checker, as estimated."""
-_FEW_BOXES = 200
+"""Of the trusted base."""
 _FLOAT32_BOXES = 100_000
+_MOST_LISTED = 20_000
+"""Count vectors of one set of letters whose labels a document writes out."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,6 @@ class SupportProof:
     holds_for_all_lengths: bool | None
     """True proved, False with a witness, None undecided."""
     witness: Counterexample | None
-    max_logit: float | None
-    """An upper bound on the logit of all these strings, when they are proved right."""
     tried: str
     """How it was decided, or what was tried in vain."""
 
@@ -103,12 +103,7 @@ class Certificate(Displayed):
         """Return the claims proved besides the horizon, as sentences."""
         for support in self.negative_supports:
             if support.holds_for_all_lengths:
-                bound = support.max_logit
-                most = "" if bound is None else f", logit at most {bound:.4g}"
-                yield (
-                    GOOD,
-                    f"  over exactly {support.letters}: no false positive of any length{most}",
-                )
+                yield GOOD, f"  over exactly {support.letters}: no false positive of any length"
             elif support.holds_for_all_lengths is None:
                 yield BAD, f"  over exactly {support.letters}: undecided; tried {support.tried}"
         if self.finite:
@@ -120,7 +115,7 @@ class Certificate(Displayed):
                 f"{self.horizon.limit:,} letters, no limit that excludes one, no tail bound.",
             )
         again = counted(len(self.proved), "statement")
-        yield PLAIN, f"  {again} checked again in exact arithmetic."
+        yield PLAIN, f"  {again} derived by the trusted base."
 
     def _facts(self) -> list[str]:
         return [*self.horizon._facts(), f"{counted(len(self.proved), 'statement')} proved"]
@@ -133,10 +128,7 @@ class Certificate(Displayed):
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the document. A file is replaced if it is a certificate, or with `force`."""
-        write_certificate(path, self.document, CERTIFICATE, force=force)
-
-
-is_certificate = CERTIFICATE.is_start_of
+        write_certificate(path, self.document, force=force)
 
 
 def certify_counts(
@@ -169,140 +161,166 @@ def certify_searches(
     limit: int,
     seconds: float = CHECKER_SECONDS,
     float32: Form | None = None,
+    *,
+    horizon_only: bool = False,
 ) -> Certificate:
-    """The certificate that follows from searches already made."""
-    try:
-        checker = Checker(supports.checkpoint)
-    except CertificateError as error:
-        raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
-    return _Builder(supports, searches, limit, checker, seconds).build(float32)
+    """The certificate that follows from searches already made.
+
+    Args:
+        supports: The model.
+        searches: What was found for each set of letters.
+        limit: How far it was searched.
+        seconds: How long proving may take.
+        float32: The form in which the float32 model is given strings, if it is asked about.
+        horizon_only: Prove the first error of all and what is shorter, and nothing beyond.
+
+    Raises:
+        UnsupportedError: The trusted base does not know this kind of model.
+    """
+    return _Builder(supports, searches, limit, seconds, float32).build(horizon_only)
 
 
 class _Builder:
-    """Turns searches into claims, keeping those that the checker can derive."""
+    """Turns searches into a proof."""
 
     def __init__(
-        self,
-        supports: Supports,
-        searches: Sequence[SupportSearch],
-        limit: int,
-        checker: Checker,
-        seconds: float,
-    ) -> None:
+        self, supports: Supports, searches: Sequence[SupportSearch], limit: int, seconds: float,
+        float32: Form | None,
+    ) -> None:  # fmt: skip
         self.supports, self.searches, self.limit = supports, searches, limit
-        self.config, self.checker = supports.config, checker
+        self.config, self.form = supports.config, float32
         self.searched = summarise(supports, searches, limit)
-        alphabet, cost = self.config.alphabet, supports.exact.cost
-        self.keeper: Keeper[Proved] = Keeper(checker, alphabet, "right", cost, seconds)
+        language = {"counts": rule_of(self.config, self._inputs())}
+        self.prover = Prover([supports.checkpoint], language, float32, seconds)
+        self.tails: dict[str, int] = {}
 
-    def build(self, float32: Form | None) -> Certificate:
-        keeper = self.keeper
+    def _inputs(self) -> list[tuple[int, ...]]:
+        """Of a task that is a rule of one's own, the inputs whose labels a proof may need."""
+        return listed_inputs(self.searches, self.config.n_letters)
+
+    def build(self, horizon_only: bool = False) -> Certificate:
+        """The proof, the certificate around it, and what it says."""
+        prover, reach = self.prover, self.searched.verified_length
+        first = self.searched.shortest
         for search in self.searches:
-            if search.label is not None and search.counterexample is None:
-                self._for_all_lengths(search, search.label)
+            counts = search.counterexample
+            if counts is not None and not (horizon_only and first and sum(counts) > first.length):
+                full = full_counts(self.config, search.letters, np.array(counts)).tolist()
+                answer = self._answer(counterexample(self.supports, search.letters, counts))
+                if answer is not None:
+                    prover.single(full, answer)
         for search in self.searches:
-            if search.counterexample is not None:
-                error = counterexample(self.supports, search.letters, search.counterexample)
-                keeper.keep(wrong_claim(error))
-        for search in self.searches:
-            letters = support_name(self.config, search.letters)
-            if letters not in keeper.always and letters not in keeper.tails:
-                self._right_up_to(letters, search)
-        if self.searched.shortest is None:
-            self._limit()
-        return self._finish(None if float32 is None else self._in_float32(float32))
-
-    def _for_all_lengths(self, search: SupportSearch, label: int) -> None:
-        margin = self.supports.margin(search.letters, label)
-        self.keeper.keep_always(
-            support_name(self.config, search.letters),
-            margin,
-            search.verified_length,
-            partial(search_support, self.supports, search.letters),
-            self._stated(label),
-        )
-
-    def _stated(self, label: int) -> Callable[[float], float]:
-        """How a bound on a margin is written: of class 0 of two, as one on the logit."""
-        if label or self.supports.multiclass:
-            return lambda margin: margin
-        return lambda margin: -margin if margin > SIGN_ONLY else 0.0
-
-    def _right_up_to(self, letters: str, search: SupportSearch) -> None:
-        """As far as the search went; if that is much to check, or too much, to the horizon."""
-        horizon = self.searched.verified_length
-        for length in dict.fromkeys((search.verified_length, horizon)):
-            claim = self.keeper.up_to(letters, length, search.boxes)
-            if length < len(letters) or (length > horizon and len(claim["boxes"]) > _FEW_BOXES):
+            length = min(reach, search.verified_length) if horizon_only else search.verified_length
+            always = not horizon_only and search.counterexample is None
+            if always and search.label is not None and self._always(search, search.label):
                 continue
-            if self.keeper.keep_boxes(claim, partial(self.checker.is_right, search.letters)):
-                return
+            answer = partial(self._label, search.letters)
+            for end in dict.fromkeys((length, reach)):
+                if prover.up_to(search.letters, end, answer, search.cuts, search.whole):
+                    break
+        if first is None:
+            self._limit()
+        return self._finish()
+
+    def _label(self, letters: tuple[int, ...], box: Box) -> int | None:
+        assert self.prover.rule is not None
+        low, high = ([int(n) for n in end] for end in (box.low, box.high))
+        return self.prover.rule.of_box(letters, low, high)
+
+    def _answer(self, error: Counterexample) -> int | None:
+        return error.answer if self.supports.multiclass else 1 - int(error.label)
+
+    def _always(self, search: SupportSearch, label: int) -> bool:
+        """At every length: by ratios, or a tail and what comes before it."""
+        if not self.config.log_n:
+            return self.prover.ever(search.letters, label)
+        start = 2
+        while start <= search.verified_length:
+            if self.prover.tail(search.letters, start, label):
+                self.tails[support_name(self.config, search.letters)] = start
+                if start <= len(search.letters):
+                    return True
+                shorter = search_support(self.supports, search.letters, start - 1)
+                answer = partial(self._label, search.letters)
+                return self.prover.up_to(
+                    search.letters, start - 1, answer, shorter.cuts, shorter.whole
+                )
+            start *= 2
+        return False
 
     def _limit(self) -> None:
         """Plain softmax errs beyond reach if two labels share a limit that is not zero."""
-        for small in self.searches:
-            for large in self.searches:
-                if len(small.letters) == 1 and set(small.letters) < set(large.letters):
-                    letter = support_name(self.config, small.letters)
-                    letters = support_name(self.config, large.letters)
-                    if self.keeper.keep({"kind": "limit", "letter": letter, "letters": letters}):
-                        return
+        if not self.config.log_n:
+            any(self.prover.limit(letter) for letter in range(self.config.n_letters))
 
-    def _in_float32(self, form: Form) -> Float32Horizon:
+    def _float32(self) -> Float32Horizon | None:
         """What holds in float32 too, for strings given in this form, as the search has it."""
+        if self.form is None:
+            return None
         length = self.searched.length
         reach = self.limit if length is None else max(length + 1, 1)
-        horizon, searches = search_float32(self.supports.checkpoint, reach, form, _FLOAT32_BOXES)
-        safe, proved = horizon.safe_through, True
+        horizon, searches = search_float32(
+            self.supports.checkpoint, reach, self.form, _FLOAT32_BOXES
+        )
+        proved = True
         for search in searches:
-            letters = support_name(self.config, search.letters)
-            claim = up_to_claim("float32_right_up_to", letters, safe, search.boxes)
-            if safe >= len(letters):
-                shown = partial(self.checker.is_safe, form, safe, search.letters)
-                self.keeper.keep_boxes({**claim, "form": form}, shown)
+            if horizon.safe_through >= len(search.letters):
+                proved &= self.prover.up_to(
+                    search.letters, horizon.safe_through, partial(self._label, search.letters),
+                    search.cuts, search.whole, float32=True,
+                )  # fmt: skip
         if horizon.first is not None and horizon.certainty == "wrong":
             counts = self.config.alphabet.counts(horizon.first).tolist()
             error = counterexample(self.supports, tuple(range(len(counts))), counts)
-            claim = {**wrong_claim(error), "kind": "float32_wrong", "form": form}
-            proved = self.keeper.keep(claim)
+            answer = self._answer(error)
+            proved &= answer is not None and self.prover.single(counts, answer, float32=True)
         return replace(horizon, proved=proved)
 
-    # -- the document --------------------------------------------------------------------------
-
-    def _finish(self, float32: Float32Horizon | None) -> Certificate:
-        """The document says what follows from its claims, as the checker derives them again."""
-        claims, checked = self.keeper.finished()
+    def _finish(self) -> Certificate:
+        float32 = self._float32()
+        document = self.prover.document()
+        require_own_rule(self.config, document["language"])
+        checked = Proved.of(self.config, document)
         negative = tuple(
-            self._support_proof(search, checked.negative_supports)
+            self._support_proof(search, checked)
             for search in self.searches
             if search.label == 0 and not self.supports.multiclass
         )
         if float32 is not None:
-            derived = checked.float32.get(float32.form)
-            through = 0 if derived is None else derived.safe_through
-            proved = float32.proved and derived is not None and through == float32.safe_through
-            float32 = replace(float32, safe_through=through, proved=proved)
-        document = self.checker.sealed(claims, checked)
-        return Certificate(document, checked, as_checked(self.searched, checked), negative, float32)
+            derived = checked.float32[float32.form]
+            proved = float32.proved and derived.safe_through == float32.safe_through
+            float32 = replace(float32, safe_through=derived.safe_through, proved=proved)
+        horizon = as_checked(self.searched, checked)
+        return Certificate(document, checked, horizon, negative, float32)
 
-    def _support_proof(
-        self, search: SupportSearch, verdicts: Mapping[str, bool | None]
-    ) -> SupportProof:
-        letters = support_name(self.config, search.letters)
-        counts, always, bound = search.counterexample, self.keeper.always.get(letters), None
+    def _support_proof(self, search: SupportSearch, checked: Proved) -> SupportProof:
+        letters, counts = support_name(self.config, search.letters), search.counterexample
         witness = None if counts is None else counterexample(self.supports, search.letters, counts)
         tried = f"branch and bound to length {self.limit}, then over all ratios"
-        if always is not None:
-            bound, tried = self._stated(0)(always.least_margin), f"{always.boxes} boxes of ratios"
-        elif letters in self.keeper.tails:
-            start = self.keeper.tails[letters]
-            tried = f"every string below {start} letters, and a tail bound beyond"
+        if letters in self.tails:
+            tried = f"every string below {self.tails[letters]} letters, and a tail bound beyond"
+        elif checked.verified_length[letters] is None:
+            tried = "boxes of ratios"
         elif witness is not None:
             tried = f"branch and bound, {search.examined} boxes"
-        return SupportProof(letters, verdicts[letters], witness, bound, tried)
+        return SupportProof(letters, checked.negative_supports[letters], witness, tried)
 
 
-def wrong_claim(error: Counterexample) -> Claim:
-    """That a string is wrong; of more than two classes with the one that is answered."""
-    answered = {"answer": error.answer} if error.multiclass else {}
-    return {"kind": "wrong", "string": error.string, **answered}
+def listed_inputs(searches: Sequence[SupportSearch], n_letters: int) -> list[tuple[int, ...]]:
+    """The count vectors that are wrong, or about which nothing but a label of their own is known.
+
+    Of sets of letters whose strings do not share a label, all vectors up to where the search came.
+    """
+    vectors = []
+    for search in searches:
+        known = [search.counterexample] if search.counterexample is not None else []
+        reach = search.verified_length
+        if search.label is None and comb(reach, len(search.letters)) <= _MOST_LISTED:
+            every = product(range(1, reach + 1), repeat=len(search.letters))
+            known += [counts for counts in every if sum(counts) <= reach]
+        for counts in known:
+            full = [0] * n_letters
+            for letter, n in zip(search.letters, counts, strict=True):
+                full[letter] = n
+            vectors.append(tuple(full))
+    return vectors

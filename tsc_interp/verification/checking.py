@@ -1,32 +1,39 @@
-"""`tsc.check`: a certificate of any kind, derived again for the models it is about."""
+"""`tsc.check`: a proof of any kind, derived again for the models it is about."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tsc_interp.arguments import checked
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
-from tsc_interp.trusted.replay import SCHEMA
-from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, AgreementChecker
-from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateError
-from tsc_interp.verification.checker.check import Checker
-from tsc_interp.verification.checker.claims import Proved
-from tsc_interp.verification.checker.files import read_certificate
-from tsc_interp.verification.documents import require_current
-from tsc_interp.verification.order.certificate_result import OrderProved, check_tables
+from tsc_interp.trusted.budget import MEMORY, SECONDS
+from tsc_interp.trusted.errors import require
+from tsc_interp.trusted.replay import replay
+from tsc_interp.verification.documents import (
+    model_of,
+    read_certificate,
+    require_current,
+    require_own_rule,
+)
+from tsc_interp.verification.proved import Agreement, Proved
+
+if TYPE_CHECKING:
+    from tsc_interp.verification.order.certificate_result import TablesProved
+
 
 @checked
 def check(
     document: Any, *models: ModelLike, seconds: float = SECONDS, memory: int = MEMORY
-) -> Proved | OrderProved | Agreement:
-    """Recompute a certificate, and return what it proves about its model or models.
+) -> Proved | TablesProved | Agreement:
+    """Derive a proof again, and return what it proves about its model or models.
 
     Args:
-        document: A certificate of any kind: the result of `certify` or `diff`, the path of a file,
-            or the JSON document itself.
+        document: A proof of any kind: the result of `certify` or `diff`, the path of a file, or the
+            JSON document itself.
         models: The model that it is about, or the two models in their order: hooked models,
             checkpoints, bundled names, paths, or runs.
         seconds: The time limit of the check.
@@ -46,30 +53,39 @@ def check(
         66
     """
     content = _content(document)
-    schema = str(content.get("schema")) if isinstance(content, Mapping) else ""
-    if schema.startswith(("tsc-interp/ordered-certificate/", "tsc-interp/trellis-certificate/")):
-        require_current(content)
-    wanted = 2 if schema == AGREEMENT.name() else 1
+    require_current(content)
+    named = content.get("models") if isinstance(content, Mapping) else None
+    wanted = len(named) if isinstance(named, list) and len(named) in (1, 2) else 1
     if len(models) != wanted:
         raise UsageError(
-            f"this certificate is about {'two models' if wanted == 2 else 'one model'}, got "
-            f"{len(models)}"
+            f"this proof is about {'two models' if wanted == 2 else 'one model'}, got {len(models)}"
         )
     checkpoints = [as_checkpoint(model) for model in models]
-    if schema == SCHEMA:
-        return check_tables(content, checkpoints[0], seconds, memory)
-    checkers: dict[str, Any] = {AGREEMENT.name(): AgreementChecker}
-    # Whatever has no schema that is known, the checker of counts rejects with the reason.
-    checker = checkers.get(schema, Checker)(*checkpoints, seconds=seconds, memory=memory)
-    proved: Proved | Agreement = checker.check(content)
-    return proved
+    replay(content, [model_of(checkpoint) for checkpoint in checkpoints], seconds, memory)
+    return proved_of(content, checkpoints)
+
+
+def proved_of(
+    document: Any, checkpoints: Sequence[Checkpoint]
+) -> Proved | TablesProved | Agreement:
+    """What a document that was derived again says, if its language is the task of its model."""
+    config, language = checkpoints[0].config, document["language"]
+    if len(checkpoints) == 2:
+        require(language is None, "where two models agree is not yet told of a language")
+        return Agreement.of(config, document)
+    if "tables" in language:
+        from tsc_interp.verification.order.certificate_result import (
+            TablesProved,
+            require_own_tables,
+        )
+
+        require_own_tables(config, language)
+        return TablesProved.of(config, document)
+    require_own_rule(config, language)
+    return Proved.of(config, document)
 
 
 def _content(document: Any) -> Any:
     if isinstance(document, str | os.PathLike):
         return read_certificate(document)
     return getattr(document, "document", document)
-
-
-check_ordered = check
-"""The name it had when certificates about order were of a kind of their own."""

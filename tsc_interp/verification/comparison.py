@@ -1,8 +1,8 @@
 """`tsc.diff(a, b)`: all there is to say about where two classifiers answer differently.
 
 Differences are counted exactly up to a length (counting/differences.py). The first one is searched
-for far beyond it (search/agreement.py), and claims about every length go to a checker of their own
-(checker/agreement.py). Only what that checker derived is called proved.
+for far beyond it (search/agreement.py), and what is claimed of every length is asked of the trusted
+base (prover.py). Only what that derived is called proved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -20,22 +19,22 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
+from tsc_interp.trusted.trees import Box
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.checker.agreement import AGREEMENT, Agreement, AgreementChecker
-from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.files import write_certificate
-from tsc_interp.verification.checker.identity import exact_form, has_form
 from tsc_interp.verification.counting.differences import Difference, compare
 from tsc_interp.verification.counting.tally import Vector, order
-from tsc_interp.verification.keeper import Keeper
+from tsc_interp.verification.documents import write_certificate
+from tsc_interp.verification.identity import exact_form, has_form
+from tsc_interp.verification.proved import Agreement
+from tsc_interp.verification.prover import Prover
 from tsc_interp.verification.search.agreement import TwoModels
 from tsc_interp.verification.search.search import SupportSearch, first_failure
 from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
 
 CHECKER_SECONDS = 60.0
-"""For the claims that are given to the checker: a minute's worth of its estimated work."""
+"""Of the trusted base."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,28 +46,35 @@ class Diff(Displayed):
     counted: Difference
     """Every string up to a length."""
     proved: Agreement
-    """What the checker derived about every length."""
+    """What the trusted base derived about every length."""
     by_letters: Mapping[str, str | None]
     """Per set of letters, the first string they answer differently, if one was found."""
     document: dict[str, Any]
     """The certificate."""
+    identical: tuple[str, ...] = ()
+    """Sets of letters on which the logits are shown to be one function, in exact fractions."""
 
     @property
     def shortest(self) -> str | None:
         """The shortest string that they answer differently, as far as the search went."""
-        claims = self.document["claims"]
-        return next((claim["string"] for claim in claims if claim["kind"] == "differ"), None)
+        return next(iter(self.proved.differ), None)
 
     @property
     def same(self) -> bool:
-        """Whether they are proved to give every string of every length the same answer."""
-        return self.proved.everywhere
+        """Whether they are proved, or shown, to answer every string of every length alike."""
+        through = self.proved.through
+        return all(end is None or letters in self.identical for letters, end in through.items())
 
     def sentences(self) -> list[str]:
         """Return the result as sentences."""
         lines = [self.counted.sentence(self.first, self.second)]
         if self.same:
-            lines.append("They answer every string of every length alike, proved.")
+            how = (
+                "proved"
+                if self.proved.everywhere
+                else ("shown: their logits are the same function")
+            )
+            lines.append(f"They answer every string of every length alike, {how}.")
         elif self.proved.first_difference is not None:
             lines.append(
                 f"They agree on every string of up to {self.proved.first_difference - 1:,} "
@@ -103,16 +109,14 @@ class Diff(Displayed):
             "counted": self.counted.to_dict(),
             "shortest": self.shortest,
             "by_letters": dict(self.by_letters),
+            "identical": list(self.identical),
             "proved": list(self.proved.sentences),
             **self.proved.conclusion(),
         }
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the certificate."""
-        write_certificate(path, self.document, AGREEMENT, force=force)
-
-
-is_agreement = AGREEMENT.is_start_of
+        write_certificate(path, self.document, force=force)
 
 
 @overload
@@ -190,27 +194,16 @@ class _Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
     def __init__(
-        self,
-        first: Supports,
-        second: Supports,
-        limit: int,
-        boxes: int,
-        seconds: float,
+        self, first: Supports, second: Supports, limit: int, boxes: int, seconds: float
     ) -> None:
         self.first, self.second, self.limit, self.boxes = first, second, limit, boxes
-        try:
-            self.checker = AgreementChecker(first.checkpoint, second.checkpoint)
-        except CertificateError as error:
-            raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
+        checkpoints = [first.checkpoint, second.checkpoint]
+        if first.config.alphabet != second.config.alphabet:
+            raise UnsupportedError("the two models read different alphabets")
+        self.prover = Prover(checkpoints, None, None, seconds)
         self.judge, self.config = TwoModels(first, second), first.config
-        self.keeper: Keeper[Agreement] = Keeper(
-            self.checker,
-            self.config.alphabet,
-            "agree",
-            lambda letters: first.exact.cost(letters) + second.exact.cost(letters),
-            seconds,
-        )
         self.by_letters: dict[str, str | None] = {}
+        self.identical: list[str] = []
 
     def diff(self, counted: Difference) -> Diff:
         differing = [
@@ -218,47 +211,58 @@ class _Comparison:
             for letters in all_supports(self.config)
             if (counts := self._support(letters)) is not None
         ]
-        agreeing, self.keeper.claims = self.keeper.claims, []
         for counts in sorted(differing, key=order):
-            string = self.config.alphabet.write(counts)
-            self.keeper.keep({"kind": "differ", "string": string})
-        self.keeper.claims += agreeing
-        claims, proved = self.keeper.finished()
-        document = self.checker.sealed(claims, proved)
+            any(self.prover.single(counts, j, 1 - j) for j in (1, 0))
+        document = self.prover.document()
+        proved = Agreement.of(self.config, document)
         first, second = (supports.checkpoint.source for supports in (self.first, self.second))
-        return Diff(first, second, counted, proved, self.by_letters, document)
+        return Diff(
+            first, second, counted, proved, self.by_letters, document, tuple(self.identical)
+        )
 
     def _support(self, letters: tuple[int, ...]) -> Vector | None:
-        """Claims about one set of letters; the first vector that is answered differently."""
+        """What is proved about one set of letters; the first vector answered differently."""
         name, differing = support_name(self.config, letters), None
         self.by_letters[name] = None
-        if self._identical(letters, name):
+        if self._are_identical(letters):
+            self.identical.append(name)
             return None
         search = self._search(letters, self.limit)
         if search.counterexample is not None:
             counts = full_counts(self.config, letters, np.array(search.counterexample))
             differing = tuple(counts.tolist())
             self.by_letters[name] = self.config.alphabet.write(differing)
-        elif self._at_every_length(letters, name):
+        elif self._at_every_length(letters):
             return None
-        if search.verified_length >= len(name):
-            claim = self.keeper.up_to(name, search.verified_length, search.boxes)
-            self.keeper.keep_boxes(claim, partial(self.checker.is_alike, letters))
+        self._up_to(letters, search, search.verified_length)
         return differing
+
+    def _are_identical(self, letters: tuple[int, ...]) -> bool:
+        checkpoints = self.first.checkpoint, self.second.checkpoint
+        if not all(map(has_form, checkpoints)):
+            return False
+        return exact_form(checkpoints[0], letters) == exact_form(checkpoints[1], letters)
 
     def _search(self, letters: tuple[int, ...], limit: int) -> SupportSearch:
         return first_failure(self.judge, letters, limit, self.boxes)
 
-    def _identical(self, letters: tuple[int, ...], name: str) -> bool:
-        checkpoints = self.first.checkpoint, self.second.checkpoint
-        if not all(map(has_form, checkpoints)):
-            return False
-        if exact_form(checkpoints[0], letters) != exact_form(checkpoints[1], letters):
-            return False
-        return self.keeper.keep({"kind": "identical", "letters": name})
+    def _up_to(self, letters: tuple[int, ...], search: SupportSearch, length: int) -> bool:
+        """That both answer alike up to a length: with what the first one does at the low corner."""
 
-    def _at_every_length(self, letters: tuple[int, ...], name: str) -> bool:
-        margin, search = self.judge.margin(letters), partial(self._search, letters)
-        if not margin.log_n and not self.judge.see_the_same():
-            return False
-        return self.keeper.keep_always(name, margin, self.limit, search)
+        def answer(box: Box) -> int:
+            logit, _ = self.first[letters].logits(np.array([box.low], dtype=np.float64))
+            return int(logit[0] > 0)
+
+        return self.prover.up_to(letters, length, answer, search.cuts, search.whole)
+
+    def _at_every_length(self, letters: tuple[int, ...]) -> bool:
+        scaled = self.first.config.log_n, self.second.config.log_n
+        if not any(scaled) and self.judge.see_the_same():
+            return any(self.prover.ever(letters, j) for j in (1, 0))
+        start = 2
+        while all(scaled) and start <= self.limit:
+            if any(self.prover.tail(letters, start, j) for j in (1, 0)):
+                shorter = self._search(letters, start - 1)
+                return start <= len(letters) or self._up_to(letters, shorter, start - 1)
+            start *= 2
+        return False

@@ -21,18 +21,13 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.certificates import certify_searches, wrong_claim
-from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.check import Checker
-from tsc_interp.verification.checker.claims import Proved
+from tsc_interp.verification.certificates import certify_searches
 from tsc_interp.verification.float32 import float32_horizon
-from tsc_interp.verification.horizon_result import Counterexample, Horizon
-from tsc_interp.verification.keeper import up_to_claim
-from tsc_interp.verification.search.search import BOXES, SECONDS, SupportSearch, search_supports
-from tsc_interp.verification.summaries import DEFAULT_LIMIT, as_checked, check_reach, summarise
+from tsc_interp.verification.horizon_result import Horizon
+from tsc_interp.verification.search.search import BOXES, SECONDS, search_supports
+from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach, summarise
 
 CHECKER_SECONDS = 20.0
 """For what is given to the checker, as estimated; `certify` has more."""
@@ -112,10 +107,12 @@ def first_error(checkpoint: Checkpoint, *, limit: int, boxes: int, prove: bool =
             if searched.complete or prove:
                 return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
         elif prove:
-            checked = _derived(supports, searches, searched.shortest, searched.verified_length)
-            if checked is not None and checked.horizon == searched.length:
-                return as_checked(searched, checked)
-            # A whole certificate tries more: finer boxes, every length at once.
+            made = certify_searches(
+                supports, searches, limit, CHECKER_SECONDS, horizon_only=True
+            ).horizon
+            if made.length == searched.length:
+                return made
+            # A whole certificate tries more: every length at once.
             searches = search_supports(supports, limit, boxes)
             return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
     return searched
@@ -132,21 +129,3 @@ def first_errors(
             answer = first_error(checkpoint, limit=limit, boxes=boxes)
         answers.append(answer)
     return answers
-
-
-def _derived(
-    supports: Supports, searches: Sequence[SupportSearch], first: Counterexample, length: int
-) -> Proved | None:
-    """What the checker derives of the error, and of all shorter strings; None if it rejects."""
-    claims = [wrong_claim(first)]
-    claims += [
-        up_to_claim(
-            "right_up_to", support_name(supports.config, search.letters), length, search.boxes
-        )
-        for search in searches
-        if len(search.letters) <= length
-    ]
-    try:
-        return Checker(supports.checkpoint).derive(claims)
-    except CertificateError:
-        return None

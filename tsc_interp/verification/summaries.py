@@ -11,13 +11,13 @@ from tsc_interp.errors import UsageError
 from tsc_interp.strings import MAX_REPEAT
 from tsc_interp.verification.bounds.labels import full_counts, support_name
 from tsc_interp.verification.bounds.supports import Supports
-from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.horizon_result import (
     Counterexample,
     Horizon,
     SupportHorizon,
     first_of,
 )
+from tsc_interp.verification.proved import Proved
 from tsc_interp.verification.search.search import SupportSearch
 
 DEFAULT_LIMIT = 10**6

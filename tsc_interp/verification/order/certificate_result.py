@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
@@ -19,9 +19,9 @@ from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import MAX_LENGTH, written_table
-from tsc_interp.trusted.replay import replay, text_of
+from tsc_interp.trusted.replay import text_of
 from tsc_interp.trusted.table import Trellis
-from tsc_interp.verification.documents import model_of, write_certificate
+from tsc_interp.verification.documents import write_certificate
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class PartProved:
 
 
 @dataclass(frozen=True)
-class OrderProved:
+class TablesProved:
     """What the trusted base derived: the only thing anyone may call proved."""
 
     task: str
     parts: tuple[PartProved, ...]
 
     @classmethod
-    def of(cls, checkpoint: Checkpoint, conclusion: Mapping[str, Any]) -> OrderProved:
-        """From the conclusion of a proof about the model's own task."""
-        parts = tuple(PartProved.of(stated) for stated in conclusion["tables"])
-        return cls(checkpoint.config.task.describe(), parts)
+    def of(cls, config: ClassifierConfig, document: Mapping[str, Any]) -> TablesProved:
+        """Of a document that was derived, whose tables are the model's own task."""
+        parts = tuple(PartProved.of(stated) for stated in document["conclusion"]["tables"])
+        return cls(config.task.describe(), parts)
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class OrderedCertificate(Displayed):
     """A proof about an order-sensitive model, and the claims that the trusted base confirmed."""
 
     document: dict[str, Any]
-    checked: OrderProved
+    checked: TablesProved
 
     @property
     def proved(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Float32Counts:
         return self.inputs - self.right - self.wrong
 
     @classmethod
-    def of(cls, checked: OrderProved) -> Float32Counts | None:
+    def of(cls, checked: TablesProved) -> Float32Counts | None:
         """From what was proved of every length or step."""
         parts = checked.parts
         if not any(part.float32 for part in parts):
@@ -154,41 +154,31 @@ class Float32Counts:
         return {name: str(number) for name, number in numbers.items()}
 
 
-def table_of(checkpoint: Checkpoint, name: Mapping[str, int]) -> Trellis:
+def language_of(config: ClassifierConfig, names: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """The tables of these lengths or steps of a model's own task."""
+    return {"tables": [written_table(_table(config, name), name) for name in names]}
+
+
+def _table(config: ClassifierConfig, name: Mapping[str, int]) -> Trellis:
     """All inputs of a length, or of a step of a task that writes, with their labels."""
-    task: Any = checkpoint.config.task
+    task: Any = config.task
     ((kind, number),) = name.items()
-    if kind != ("step" if isinstance(task, Writing) else "length"):
-        raise UsageError(f"the task ({task.describe()}) has no {kind}")
-    if number > MAX_LENGTH:
-        raise UsageError(f"inputs of more than {MAX_LENGTH:,} letters are too long")
+    if kind != ("step" if isinstance(task, Writing) else "length") or number > MAX_LENGTH:
+        raise UsageError(f"the task ({task.describe()}) has no {kind} {number}")
     if kind == "step":
-        return task.step_trellis(number)
-    return trellis_of(task, checkpoint.config.n_letters, number)
+        return task.step_trellis(number)  # type: ignore[no-any-return]
+    return trellis_of(task, config.n_letters, number)
 
 
-def language_of(checkpoint: Checkpoint, names: Sequence[Mapping[str, int]]) -> dict[str, Any]:
-    """The tables of these lengths or steps of the model's own task."""
-    return {"tables": [written_table(table_of(checkpoint, name), name) for name in names]}
-
-
-def check_tables(
-    document: Any, checkpoint: Checkpoint, seconds: float, memory: int
-) -> OrderProved:
-    """What a proof about tables says of the model and its own task.
-
-    Raises:
-        NotProved: Anything does not hold, or a table is not what the task is lowered to.
-    """
-    conclusion = replay(document, [model_of(checkpoint)], seconds, memory)
-    for table in document["language"]["tables"]:
+def require_own_tables(config: ClassifierConfig, language: Any) -> None:
+    """Reject a document one of whose tables is not what the model's task is lowered to."""
+    for table in language["tables"]:
         try:
-            own = language_of(checkpoint, [table["name"]])["tables"][0]
+            own = language_of(config, [table["name"]])["tables"][0]
         except UsageError as error:
             raise NotProved(f"rejected: {error}") from None
         if text_of(own) != text_of(table):
             raise NotProved(
                 f"rejected: the proof's table of {table['name']} is not the one that the model's "
-                f"task ({checkpoint.config.task.describe()}) is lowered to"
+                f"task ({config.task.describe()}) is lowered to"
             )
-    return OrderProved.of(checkpoint, conclusion)

@@ -31,7 +31,7 @@ from tsc_interp.verification.documents import model_of
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import (
     OrderedCertificate,
-    OrderProved,
+    TablesProved,
     language_of,
 )
 from tsc_interp.verification.order.exact import OrderedExact
@@ -92,7 +92,7 @@ def certify_order(
         searched = SEARCHED * seconds
         parts = verify_order(checkpoint, lengths, seconds=searched, progress=share).parts
     names = [{"length": p.length} if p.step is None else {"step": p.step} for p in parts]
-    language = language_of(checkpoint, names)
+    language = language_of(checkpoint.config, names)
     replay = Replay(models, language, form, float("inf"))
     asked = _Asked(replay)
     exact, written = OrderedExact(checkpoint), []
@@ -108,7 +108,7 @@ def certify_order(
     conclusion = asked.conclusion()
     said = [group for groups in written for group in groups]
     document = sealed(models, language, form, said, conclusion)
-    return OrderedCertificate(document, OrderProved.of(checkpoint, conclusion))
+    return OrderedCertificate(document, TablesProved.of(checkpoint.config, document))
 
 
 class _Asked(TableParts):
@@ -159,9 +159,7 @@ class _Asked(TableParts):
 class _Writer:
     """What the search found of each part, as far as the trusted base agrees."""
 
-    def __init__(
-        self, exact: OrderedExact, asked: _Asked, deadline: float, float32: bool
-    ) -> None:
+    def __init__(self, exact: OrderedExact, asked: _Asked, deadline: float, float32: bool) -> None:
         self.exact, self.asked, self.float32 = exact, asked, float32
         self.deadline = deadline
 
@@ -254,7 +252,8 @@ class _Writer:
         judge, sets = self.asked.judges[0], Sets(regions.trellis, regions.masks)
         label, classes = sets.labels(), np.arange(judge.n_classes)
         beaten = np.array([leaf.outcome for leaf in leaves])
-        winner, gaps = np.where(beaten < 0, label, beaten), np.full((len(leaves), len(classes)), np.nan)
+        winner = np.where(beaten < 0, label, beaten)
+        gaps = np.full((len(leaves), len(classes)), np.nan)
         for at, some, rounded in judge.path_regions(sets, self.float32):
             with np.errstate(all="ignore"):
                 gaps[at] = judge.margins.gaps(some, winner[at], classes, rounded)

@@ -14,8 +14,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.exact import require_two_classes
-from tsc_interp.verification.bounds.intervals import Array, Interval
-from tsc_interp.verification.bounds.supports import TIE, CombinedSupport, Supports, count_box_bounds
+from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 from tsc_interp.verification.search.search import (
     RIGHT,
     UNDECIDED,
@@ -70,24 +69,6 @@ class TwoModels:
     def exact_left(self) -> int:
         return min(self.first.exact.budget, self.second.exact.budget)
 
-    def margin(self, letters: tuple[int, ...]) -> AgreementSupport:
-        return AgreementSupport(letters, [self.first[letters], self.second[letters]])
-
     def see_the_same(self) -> bool:
         """Whether one box of ratios gives both models the same weights."""
         return self.first.config.attend_cls == self.second.config.attend_cls
-
-
-class AgreementSupport(CombinedSupport):
-    """The agreement margin of two logits, for models that both attend to CLS or both do not."""
-
-    def combined(self, ends: Sequence[Interval]) -> Interval:
-        (low, high), (other_low, other_high) = ends
-        return (
-            _agreement(low, other_low, TIE - high, TIE - other_high),
-            _agreement(high, other_high, TIE - low, TIE - other_low),
-        )
-
-
-def _agreement(yes: Array, other_yes: Array, no: Array, other_no: Array) -> Array:
-    return np.maximum(np.minimum(yes, other_yes), np.minimum(no, other_no))

@@ -139,8 +139,10 @@ class SupportSearch:
     """Every string of the support up to this length is right (proved over the reals)."""
     undecided: list[Vector] = field(default_factory=list)
     """Vectors whose logit could not be told from zero."""
-    boxes: list[Box] = field(default_factory=list)
-    """Boxes proved right, together covering all vectors up to `verified_length`."""
+    whole: Box = ((), ())
+    """The box of all vectors up to the limit."""
+    cuts: dict[Box, int] = field(default_factory=dict)
+    """Boxes that were cut, and along which side; the others are right up to `verified_length`."""
     examined: int = 0
 
 
@@ -214,7 +216,8 @@ def first_failure(
     if limit < size:
         result.verified_length = limit
         return result
-    heap: list[Entry] = [(size, (1,) * size, (limit - size + 1,) * size, _UNKNOWN)]
+    result.whole = (1,) * size, (limit - size + 1,) * size
+    heap: list[Entry] = [(size, *result.whole, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
     least_left = judge.exact_left() - EXACT_WORK
     while heap and result.examined < budget and len(result.undecided) < MANY_UNDECIDED:
@@ -234,6 +237,7 @@ def first_failure(
             best = key if best is None else min(best, key)
         sides = longest_sides([entry[1:3] for entry in pending], logits) if pending else []
         for (length, low, high, corner), side in zip(pending, sides, strict=True):
+            result.cuts[low, high] = side
             lower, upper = halves(low, high, side)
             heapq.heappush(heap, (length, *lower, corner))
             if sum(upper[0]) <= limit:
@@ -249,7 +253,7 @@ def first_failure(
 def _examine(
     judge: Judge, search: SupportSearch, batch: list[Entry]
 ) -> tuple[list[Vector], list[Entry]]:
-    """Wrong low corners, and boxes still to be cut; what is proved right goes into `search`."""
+    """Wrong low corners, and boxes still to be cut."""
     low = np.array([entry[1] for entry in batch], dtype=np.int64)
     high = np.array([entry[2] for entry in batch], dtype=np.int64)
     corner = np.array([entry[3] for entry in batch])
@@ -262,9 +266,7 @@ def _examine(
     for i, (length, lowest, highest, _) in enumerate(batch):
         if corner[i] == WRONG:
             wrong.append(lowest)
-        elif right[i]:
-            search.boxes.append((lowest, highest))
-        elif lowest != highest:
+        elif not right[i] and lowest != highest:
             pending.append((length, lowest, highest, int(corner[i])))
     return wrong, pending
 

@@ -10,7 +10,7 @@ contribution at one token can be moved into the base (the weights of a head sum 
 equal score differences can be added up, and so can neurons that read the same; what is left over is
 a form in which equal entries mean equal logits on every string. (Unequal entries mean nothing.)
 
-Part of the checker: nothing here is taken from the search.
+What is shown here is no part of a proof: `diff` says *shown*.
 """
 
 from __future__ import annotations
