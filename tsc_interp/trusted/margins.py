@@ -34,13 +34,15 @@ Mask = NDArray[np.bool_]
 
 
 class Attended(Protocol):
-    """What the reading token holds after the last attention, in some regions.
+    """What the reading token holds after the last attention, in some regions."""
 
-    base [region d]: its own residual; reach [region d]: all values after attention
-    """
+    @property
+    def base(self) -> Span:
+        """`[region d]`: its own residual."""
 
-    base: Span
-    reach: Span
+    @property
+    def reach(self) -> Span:
+        """`[region d]`: all values after attention."""
 
     def highest(self, q: Floats, enough: Floats | None = None) -> Floats:
         """At least q · (what the heads add) everywhere in a region: `[region row]`.
@@ -100,7 +102,9 @@ class Margins:
 
     def won(self, gaps: Floats, winner: Index) -> Mask:
         """Which margins are won: of equal outputs the one with the lower index is the answer."""
-        return (gaps > 0) | ((gaps == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
+        return np.asarray(
+            (gaps > 0) | ((gaps == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
+        )
 
     def _blocks(self, read: Any) -> list[Any]:
         """Directions of x that are bounded: neurons, gates, and the state that norms divide by."""

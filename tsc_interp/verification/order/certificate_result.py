@@ -51,7 +51,9 @@ class PartProved:
         return cls(
             kind,
             stated[kind],
-            *(int(stated[name]) for name in ("inputs", "right", "wrong")),
+            int(stated["inputs"]),
+            int(stated["right"]),
+            int(stated["wrong"]),
             None if first is None else tuple(first),
             None if float32 is None else {name: int(n) for name, n in float32.items()},
         )

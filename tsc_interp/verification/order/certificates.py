@@ -131,7 +131,7 @@ class _Asked(TableParts):
         shown = np.array([name in self._known for name in names], dtype=bool)
         left = np.flatnonzero(~shown)
         if len(left):
-            shown[left] = super().shown(sets[left], [leaves[i] for i in left])
+            shown[left] = super().shown(sets[left], [leaves[i] for i in left.tolist()])
         self._known |= {name for name, good in zip(names, shown, strict=True) if good}
         return shown
 
