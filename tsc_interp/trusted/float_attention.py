@@ -108,7 +108,8 @@ class AttentionRounding:
     def __init__(self, forward: Forward, spend: Callable[[], None]) -> None:
         self.forward, self.spend = forward, spend
         self.spec, self.weights = forward.spec, forward.weights
-        self._kept: dict[Any, Any] = {}
+        self._tokens: dict[Spot, Token] = {}
+        self._kept: dict[tuple[int, Spot, str], AttentionErrors] = {}
 
     def errors(self, length: int, reader: Spot, form: str = "tokens") -> AttentionErrors:
         """For inputs of so many letters, or fewer where there are no positions.
@@ -122,8 +123,7 @@ class AttentionRounding:
         if name not in self._kept:
             with ctx.workprec(PRECISION):
                 self._kept[name] = self._errors(length, reader, form)
-        found: AttentionErrors = self._kept[name]
-        return found
+        return self._kept[name]
 
     def _errors(self, length: int, reader: Spot, form: str) -> AttentionErrors:
         state, heads = self._embedded(reader).known, []
@@ -150,14 +150,14 @@ class AttentionRounding:
 
     def _read(self, spot: Spot) -> Token:
         """What attention reads of a token."""
-        if spot not in self._kept:
+        if spot not in self._tokens:
             token = self._embedded(spot)
             if self.spec.has_norm:
                 centred = (self.forward.embedded([spot]) * self.forward.centring()).tolist()[0]
                 norm = Norm(self.spec.centred_norm, *self.forward.norm_weights("blocks.0.ln1"))
                 token = self._normed_token(norm, token, centred)
-            self._kept[spot] = token
-        return self._kept[spot]
+            self._tokens[spot] = token
+        return self._tokens[spot]
 
     def _normed_token(self, norm: Norm, token: Token, centred: Row) -> Token:
         divisor, eps = self.forward.divisor(centred), self.spec.norm_eps

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from flint import arb, ctx
@@ -74,20 +74,37 @@ class Judge:
         return shown
 
     def on_paths(self, sets: Sets, winner: Index, wanted: Mask, float32: bool = False) -> Mask:
-        """In which sets of paths a class beats each wanted one; each must have one reader."""
-        reader, shown = self.order.readers(sets), np.zeros(len(sets), dtype=bool)
+        """In which sets of paths a class beats each wanted one (in `float32`, too)."""
+        shown = np.zeros(len(sets), dtype=bool)
+        for at, regions, rounded in self.path_regions(sets, float32):
+            shown[at] = self._beats(regions, winner[at], wanted[at], rounded)
+        return shown
+
+    def of_label(self, sets: Sets, label: Index) -> tuple[Mask, Index]:
+        """In which sets the label is the answer; which class leads most over it, a guess."""
+        every, gaps = np.arange(self.n_classes), np.full((len(sets), self.n_classes), np.nan)
+        for at, regions, _ in self.path_regions(sets):
+            with np.errstate(all="ignore"):
+                gaps[at] = self.margins.gaps(regions, label[at], every)
+        own = every == label[:, None]
+        right = (own | self.margins.won(gaps, label)).all(1)
+        return right, np.where(own, np.inf, np.nan_to_num(gaps, nan=np.inf)).argmin(1)
+
+    def path_regions(
+        self, sets: Sets, float32: bool = False
+    ) -> Iterator[tuple[Index, PathRegions, Rounded | None]]:
+        """As many sets at once as memory allows; none whose paths have several readers."""
+        require(not float32 or self.spec.n_layers == 1, "float32 is bounded for one layer")
+        reader, length = self.order.readers(sets), sets.trellis.length
         known, step = np.flatnonzero(reader >= 0), self._step(sets.slots)
         for start in range(0, len(known), step):
+            self.budget()
             at = known[start : start + step]
-            length = sets.trellis.length
             spots = [self.forward.reader(length, int(letter)) for letter in reader[at]]
-            keys = [self.order.keys(length, spot) for spot in spots]
-            rounded = None
+            keys, rounded = [self.order.keys(length, spot) for spot in spots], None
             if float32:
-                self._require_float32()
                 rounded = Rounded([self._rounding.errors(length, spot) for spot in spots])
-            shown[at] = self._beats(PathRegions(sets[at], keys), winner[at], wanted[at], rounded)
-        return shown
+            yield at, PathRegions(sets[at], keys), rounded
 
     def strictly_in_limit(self, support: Support, boxes: Boxes, winner: int) -> bool:
         """Whether a class's output is above all others, whatever wins ties, in one region."""
@@ -95,17 +112,6 @@ class Judge:
         with np.errstate(all="ignore"):  # what is no number is above nothing
             gaps = self.margins.gaps(self.counts.regions(support, boxes), classes, np.array(others))
         return bool((gaps[0, others] > 0).all())
-
-    def likely_rival(self, sets: Sets, label: Index) -> Index:
-        """Of sets of one path each, the class that leads most over the label: a guess."""
-        reader = self.order.readers(sets)
-        spots = [self.forward.reader(sets.trellis.length, int(letter)) for letter in reader]
-        keys = [self.order.keys(sets.trellis.length, spot) for spot in spots]
-        every = np.arange(self.n_classes)
-        with np.errstate(all="ignore"):
-            gaps = self.margins.gaps(PathRegions(sets, keys), label, every)
-        gaps[np.arange(len(sets)), label] = np.inf
-        return np.asarray(np.nan_to_num(gaps, nan=np.inf).argmin(1))
 
     def _beats(
         self, regions: Attended, winner: Index, wanted: Mask, rounded: Rounded | None

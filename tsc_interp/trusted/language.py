@@ -157,7 +157,7 @@ def written_table(table: Trellis, name: Mapping[str, int]) -> dict[str, Any]:
 
 def packed(rows: Index) -> str:
     """Whole numbers below 2^31 as text."""
-    return base64.b64encode(zlib.compress(rows.astype("<i4").tobytes(), 9)).decode()
+    return deflated(rows.astype("<i4").tobytes())
 
 
 def unpacked(text: Any, columns: int, most: int) -> Index:
@@ -165,6 +165,11 @@ def unpacked(text: Any, columns: int, most: int) -> Index:
     content = inflated(text, 4 * columns * most)
     require(len(content) % (4 * columns) == 0, "packed numbers of another shape")
     return np.frombuffer(content, dtype="<i4").reshape(-1, columns).astype(np.int64)
+
+
+def deflated(content: bytes) -> str:
+    """Bytes as text."""
+    return base64.b64encode(zlib.compress(content, 9)).decode()
 
 
 def inflated(text: Any, most: int) -> bytes:

@@ -34,13 +34,15 @@ Mask = NDArray[np.bool_]
 
 
 class Attended(Protocol):
-    """What the reading token holds after the last attention, in some regions.
+    """What the reading token holds after the last attention, in some regions."""
 
-    base [region d]: its own residual; reach [region d]: all values after attention
-    """
+    @property
+    def base(self) -> Span:
+        """`[region d]`: its own residual."""
 
-    base: Span
-    reach: Span
+    @property
+    def reach(self) -> Span:
+        """`[region d]`: all values after attention."""
 
     def highest(self, q: Floats, enough: Floats | None = None) -> Floats:
         """At least q · (what the heads add) everywhere in a region: `[region row]`.
@@ -96,8 +98,13 @@ class Margins:
         used = np.flatnonzero(wanted.any(0))
         with np.errstate(all="ignore"):  # what is no number fails every comparison
             gap = self.gaps(attended, winner, used, rounded)
-        won = (gap > 0) | ((gap == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
-        return np.asarray((won | ~wanted).all(1))
+        return np.asarray((self.won(gap, winner) | ~wanted).all(1))
+
+    def won(self, gaps: Floats, winner: Index) -> Mask:
+        """Which margins are won: of equal outputs the one with the lower index is the answer."""
+        return np.asarray(
+            (gaps > 0) | ((gaps == 0) & (winner[:, None] < np.arange(self.spec.n_classes)))
+        )
 
     def _blocks(self, read: Any) -> list[Any]:
         """Directions of x that are bounded: neurons, gates, and the state that norms divide by."""

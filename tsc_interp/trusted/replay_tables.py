@@ -71,8 +71,9 @@ class TableParts:
         names = []
         for table, name in tables:
             kind, number = next(iter(name.items()))
-            named = len(name) == 1 and kind in ("length", "step")
-            require(named and (kind == "step" or number == table.length), "a table of another name")
+            letters = table.length, table.length - len(table.fixed)
+            named = kind == "step" or (kind == "length" and number in letters)
+            require(named and len(name) == 1, "a table of another name")
             names.append((kind, whole(number)))
             for judge in judges:
                 spec = judge.spec
@@ -112,13 +113,12 @@ class TableParts:
 
     def _batch(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets) -> None:
         require(bool(sets.has_paths.all()), "a cut leaves inputs on both sides")
-        counts = sets.counts()
-        shown = self.shown(sets, leaves)
+        counts, labels, shown = sets.counts(), sets.labels(), self.shown(sets, leaves)
         failing = np.zeros(len(leaves), dtype=bool)
         for i, (leaf, count) in enumerate(zip(leaves, counts, strict=True)):
             if leaf.kind in ("is", "wrong", "apart"):
                 require(bool(shown[i]), f"a leaf of {count:,} inputs is not proved {leaf.kind}")
-                failing[i] = self._fails(leaf, int(sets.labels()[i]))
+                failing[i] = leaf.kind != "is" or not (self.pair or leaf.classes[0] == labels[i])
                 tally.add(not failing[i], count, leaf.float32)
             elif leaf.kind == "each":
                 problem = f"at most {EACH} inputs are evaluated one by one, not {count:,}"
@@ -130,13 +130,11 @@ class TableParts:
         for start in range(0, len(each), step):
             self._each(tally, leaves, sets, each[start : start + step])
 
-    def _fails(self, leaf: Leaf, label: int) -> bool:
-        return leaf.kind != "is" or (not self.pair and leaf.classes[0] != label)
-
     def shown(self, sets: Sets, leaves: Sequence[Leaf]) -> Mask:
         """Which leaves that say a class are proved: all their paths have one label, and so on."""
         asked = [leaf.kind in ("is", "wrong", "apart") for leaf in leaves]
         labels, classes = sets.labels(), np.arange(self.n_classes)
+        marked = np.array([leaf.float32 for leaf in leaves], dtype=bool)
         shown = np.array(asked) & sets.has_paths & (self.pair | (labels >= 0))
         for number, judge in enumerate(self.judges):
             winner = np.array([(leaf.classes or (0,))[min(number, len(leaf.classes) - 1)]
@@ -147,22 +145,19 @@ class TableParts:
             shown &= ~apart | [len(set(leaf.classes)) == 2 for leaf in leaves]
             wanted = np.where(wrong[:, None], classes == labels[:, None], True)
             wanted &= classes != winner[:, None]
-            for float32 in (False, True):
-                at = np.flatnonzero(shown & ((not float32) | [leaf.float32 for leaf in leaves]))
+            for float32 in (False, True):  # what holds in float32 is shown over the reals, too
+                at = np.flatnonzero(shown & (marked == float32))
                 if len(at):
-                    some = judge.on_paths(sets[at], winner[at], wanted[at], float32)
-                    shown[at] &= some
+                    shown[at] &= judge.on_paths(sets[at], winner[at], wanted[at], float32)
         return shown
 
     def _each(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets, which: Sequence[int]) -> None:
         """Every input of these leaves: in intervals where they suffice, else in balls."""
-        judge, singles, every = self.judges[0], sets.singles(which), np.arange(self.n_classes)
+        judge, singles = self.judges[0], sets.singles(which)
         labels = singles.labels()
-        rival = judge.likely_rival(singles, labels)
-        only_label, others = every == labels[:, None], every != labels[:, None]
-        right = judge.on_paths(singles, labels, others)
-        left = np.flatnonzero(~right)
-        beaten = np.zeros(len(singles), dtype=bool)
+        right, rival = judge.of_label(singles, labels)
+        only_label = labels[:, None] == np.arange(self.n_classes)
+        left, beaten = np.flatnonzero(~right), np.zeros(len(singles), dtype=bool)
         beaten[left] = judge.on_paths(singles[left], rival[left], only_label[left])
         inputs = [(*labelled, leaves[leaf].float32) for leaf in which
                   for labelled in sets.strings(leaf)]  # fmt: skip
@@ -180,13 +175,11 @@ class TableParts:
         self, singles: Sets, labels: Index, rival: Index, right: Mask, asked: Sequence[bool]
     ) -> Mask:
         """Which inputs are answered so in float32 for certain."""
-        sure, at, every = np.zeros(len(singles), dtype=bool), np.flatnonzero(asked), None
-        if not len(at):
-            return sure
-        every = np.arange(self.n_classes)
-        winner = np.where(right, labels, rival)
-        wanted = np.where(right[:, None], every != labels[:, None], every == labels[:, None])
-        sure[at] = self.judges[0].on_paths(singles[at], winner[at], wanted[at], float32=True)
+        sure, at = np.zeros(len(singles), dtype=bool), np.flatnonzero(asked)
+        if len(at):
+            wanted = right[:, None] ^ (labels[:, None] == np.arange(self.n_classes))
+            winner = np.where(right, labels, rival)[at]
+            sure[at] = self.judges[0].on_paths(singles[at], winner, wanted[at], float32=True)
         return sure
 
     def conclusion(self) -> dict[str, Any]:

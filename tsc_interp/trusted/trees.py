@@ -25,7 +25,7 @@ import numpy as np
 
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.errors import require
-from tsc_interp.trusted.language import inflated, whole
+from tsc_interp.trusted.language import deflated, inflated, whole
 from tsc_interp.trusted.sets import Mask
 from tsc_interp.trusted.table import Trellis
 
@@ -124,6 +124,11 @@ def _leaves(
         else:
             yield Leaf.of(node, n_classes), region
     require(not waiting, "the tree ends before its last leaf")
+
+
+def mask_text(mask: Mask) -> str:
+    """The edges of a cut as a document has them."""
+    return deflated(np.packbits(mask).tobytes())
 
 
 def mask_of(text: Any, edges: int) -> Mask:

@@ -11,6 +11,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.trusted.budget import MEMORY, SECONDS
+from tsc_interp.trusted.errors import require
 from tsc_interp.trusted.replay import replay
 from tsc_interp.verification.documents import (
     model_of,
@@ -70,6 +71,7 @@ def proved_of(
     """What a document that was derived again says, if its language is the task of its model."""
     config, language = checkpoints[0].config, document["language"]
     if len(checkpoints) == 2:
+        require(language is None, "where two models agree is not yet told of a language")
         return Agreement.of(config, document)
     if "tables" in language:
         from tsc_interp.verification.order.certificate_result import (

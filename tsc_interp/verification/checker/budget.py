@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from flint import ctx
 
-from tsc_interp.errors import TscError
+from tsc_interp.trusted.errors import NotProved
 
 Made = TypeVar("Made")
 SECONDS = 300.0
@@ -29,10 +29,8 @@ _ENTRY = 200
 """Bytes of an entry of a cache: its key, mostly."""
 
 
-class CertificateError(TscError):
-    """A certificate that is not accepted, with the reason."""
-
-    exit_code = 3
+CertificateError = NotProved
+"""A certificate that is not accepted, with the reason."""
 
 
 def require(holds: bool, problem: str) -> None:

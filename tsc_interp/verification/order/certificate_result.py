@@ -1,29 +1,106 @@
-"""A certificate of an order-sensitive model: the document, and what the checker derived from it."""
+"""A proof about an order-sensitive model: the document, and what the trusted base derived from it.
+
+The trusted base speaks of tables. That a table has all inputs of the model's task, with their
+labels, is shown here, by comparison with the one that the task is lowered to.
+"""
 
 from __future__ import annotations
 
-import json
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tsc_interp.files import write_output
+from tsc_interp.config import ClassifierConfig
+from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.verification.checker.trellis_claims import TrellisProved
+from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.trusted.errors import NotProved
+from tsc_interp.trusted.language import MAX_LENGTH, written_table
+from tsc_interp.trusted.replay import text_of
+from tsc_interp.trusted.table import Trellis
+from tsc_interp.verification.documents import write_certificate
+
+
+@dataclass(frozen=True)
+class PartProved:
+    """One length, or one step of a task that writes."""
+
+    kind: str
+    """`length` or `step`."""
+    number: int
+    inputs: int
+    right: int
+    wrong: int
+    first_wrong: tuple[int, ...] | None
+    """The first wrong input that was shown, as letters by index."""
+    float32: dict[str, int] | None = None
+    """How many were shown `right` and `wrong` in float32, too, whatever the order of sums."""
+
+    @property
+    def undecided(self) -> int:
+        return self.inputs - self.right - self.wrong
+
+    @classmethod
+    def of(cls, stated: Mapping[str, Any]) -> PartProved:
+        """From what is stated of a table in the conclusion of a proof."""
+        kind = "length" if "length" in stated else "step"
+        first, float32 = stated["first_wrong"], stated.get("float32")
+        return cls(
+            kind,
+            stated[kind],
+            int(stated["inputs"]),
+            int(stated["right"]),
+            int(stated["wrong"]),
+            None if first is None else tuple(first),
+            None if float32 is None else {name: int(n) for name, n in float32.items()},
+        )
+
+
+@dataclass(frozen=True)
+class TablesProved:
+    """What the trusted base derived: the only thing anyone may call proved."""
+
+    task: str
+    parts: tuple[PartProved, ...]
+
+    @classmethod
+    def of(cls, config: ClassifierConfig, document: Mapping[str, Any]) -> TablesProved:
+        """Of a document that was derived, whose tables are the model's own task."""
+        parts = tuple(PartProved.of(stated) for stated in document["conclusion"]["tables"])
+        return cls(config.task.describe(), parts)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        sentences = []
+        for part in self.parts:
+            at = "of length" if part.kind == "length" else "at step"
+            undecided = f", {part.undecided:,} not decided" if part.undecided else ""
+            sentences.append(
+                f"of {part.inputs:,} inputs {at} {part.number}, {part.right:,} are right and "
+                f"{part.wrong:,} wrong{undecided} (task: {self.task})"
+            )
+        return tuple(sentences)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.sentences)
+
+    def __len__(self) -> int:
+        return len(self.sentences)
 
 
 @dataclass(frozen=True, repr=False)
 class OrderedCertificate(Displayed):
-    """A certificate about an order-sensitive model, and the claims that the checker confirmed."""
+    """A proof about an order-sensitive model, and the claims that the trusted base confirmed."""
 
     document: dict[str, Any]
-    checked: TrellisProved
+    checked: TablesProved
 
     @property
     def proved(self) -> tuple[str, ...]:
-        """The claims that the checker confirmed, as sentences."""
+        """The claims that were confirmed, as sentences."""
         return self.checked.sentences
 
     @property
@@ -38,9 +115,8 @@ class OrderedCertificate(Displayed):
         return [("proved", sentence) for sentence in self.proved]
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the document; a file that is there must be a certificate, or `force` be given."""
-        content = (json.dumps(self.document) + "\n").encode()
-        write_output(Path(path), content, is_ordered_certificate, force=force)
+        """Write the document; a file that is there must be a proof, or `force` be given."""
+        write_certificate(path, self.document, force=force)
 
 
 @dataclass(frozen=True)
@@ -61,7 +137,7 @@ class Float32Counts:
         return self.inputs - self.right - self.wrong
 
     @classmethod
-    def of(cls, checked: TrellisProved) -> Float32Counts | None:
+    def of(cls, checked: TablesProved) -> Float32Counts | None:
         """From what was proved of every length or step."""
         parts = checked.parts
         if not any(part.float32 for part in parts):
@@ -80,6 +156,31 @@ class Float32Counts:
         return {name: str(number) for name, number in numbers.items()}
 
 
-def is_ordered_certificate(start: bytes) -> bool:
-    """Whether a file that starts so is a certificate of an order-sensitive model."""
-    return b'"tsc-interp/trellis-certificate/' in start[:100]
+def language_of(config: ClassifierConfig, names: Sequence[Mapping[str, int]]) -> dict[str, Any]:
+    """The tables of these lengths or steps of a model's own task."""
+    return {"tables": [written_table(_table(config, name), name) for name in names]}
+
+
+def _table(config: ClassifierConfig, name: Mapping[str, int]) -> Trellis:
+    """All inputs of a length, or of a step of a task that writes, with their labels."""
+    task: Any = config.task
+    ((kind, number),) = name.items()
+    if kind != ("step" if isinstance(task, Writing) else "length") or number > MAX_LENGTH:
+        raise UsageError(f"the task ({task.describe()}) has no {kind} {number}")
+    if kind == "step":
+        return task.step_trellis(number)  # type: ignore[no-any-return]
+    return trellis_of(task, config.n_letters, number)
+
+
+def require_own_tables(config: ClassifierConfig, language: Any) -> None:
+    """Reject a document one of whose tables is not what the model's task is lowered to."""
+    for table in language["tables"]:
+        try:
+            own = language_of(config, [table["name"]])["tables"][0]
+        except UsageError as error:
+            raise NotProved(f"rejected: {error}") from None
+        if text_of(own) != text_of(table):
+            raise NotProved(
+                f"rejected: the proof's table of {table['name']} is not the one that the model's "
+                f"task ({config.task.describe()}) is lowered to"
+            )

@@ -1,15 +1,16 @@
-"""Certificates of order-sensitive models: what the search found, as far as the checker shows it.
+"""Proofs about order-sensitive models: what the search found, as far as the trusted base shows it.
 
-The independent checker checks every leaf of the search's trees. A leaf that it cannot derive is cut
-further and checked again, down to regions of few inputs that are evaluated one by one, or to the
-end of the time. The rest stays undecided: a mistake in the search can cost a proof, but cannot
+The trusted base is asked about every leaf of the search's trees. A leaf that it cannot show is cut
+further and asked about again, down to regions of few inputs that are evaluated one by one, or to
+the end of the time. The rest stays undecided: a mistake in the search can cost a proof, but cannot
 invent one.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from hashlib import sha256
 from time import monotonic
 from typing import Any
 
@@ -18,15 +19,23 @@ import numpy as np
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.spans import Floats
-from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
-from tsc_interp.verification.checker.trellis_claims import Claim, PartProved, TrellisProved
+from tsc_interp.trusted.budget import Budget
+from tsc_interp.trusted.errors import NotProved, require
+from tsc_interp.trusted.judge import Judge
+from tsc_interp.trusted.replay import Replay, sealed
+from tsc_interp.trusted.replay_tables import TableParts
+from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.spans import Floats
+from tsc_interp.trusted.trees import EACH, Leaf, mask_text
+from tsc_interp.verification.documents import model_of
 from tsc_interp.verification.order.bounds import Bounds
-from tsc_interp.verification.order.certificate_result import OrderedCertificate
+from tsc_interp.verification.order.certificate_result import (
+    OrderedCertificate,
+    TablesProved,
+    language_of,
+)
 from tsc_interp.verification.order.exact import OrderedExact
-from tsc_interp.verification.order.found import OPEN, RIGHT, SINGLY, Cut, Found
+from tsc_interp.verification.order.found import OPEN, SINGLY, Cut, Found
 from tsc_interp.verification.order.keys import keys_of
 from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part
@@ -34,14 +43,14 @@ from tsc_interp.verification.order.verify import SECONDS, verify_order
 
 Node = list[Any]
 _SPARE, _PATIENCE = 1.5, 10.0
-"""How much more than the checker lacks is searched for, and how many seconds."""
+"""How much more than a proof lacks is searched for, and how many seconds."""
 _AT_ONCE, _CUT_AT_ONCE = 4096, 512
-"""Leaves that the checker is asked about together, and those that are searched again."""
+"""Leaves that are asked about together, and those that are searched again."""
 _FIRST_AT_ONCE, _BATCH_SECONDS = 64, 0.25
 """Batches grow from so many leaves as long as one takes less time than this."""
 SEARCHED, _WRITTEN = 0.5, 0.6
-"""The share of the time for the search, and of what is then left for writing; the rest is for the
-checker, which derives everything again."""
+"""The share of the time for the search, and of what is then left for writing; the rest is for what
+is evaluated input by input."""
 Doing = Callable[[str], None]
 
 
@@ -54,24 +63,27 @@ def certify_order(
     float32: bool = False,
     progress: Doing | None = None,
 ) -> OrderedCertificate:
-    """A certificate about every input of these lengths, or of every step of a task that writes.
+    """A proof about every input of these lengths, or of every step of a task that writes.
 
     Args:
-        checkpoint: The model, whose own task the certificate is about.
+        checkpoint: The model, whose own task the proof is about.
         lengths: As in `verify_order`.
-        seconds: For the search, the checker and the certificate together; what is left is open.
+        seconds: For the search and the proof together; what is left is open.
         parts: What a search has found already, instead of another search.
         progress: Called with a few words about the current step.
         float32: Also prove what the float32 model answers, whatever the order of its sums.
 
     Raises:
-        UnsupportedError: where the checker does not know this kind of model.
+        UnsupportedError: where the trusted base does not know this kind of model.
     """
-    try:
-        checker = TrellisChecker(checkpoint, seconds=float("inf"))
-    except CertificateError as error:
-        raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     deadline, doing = monotonic() + seconds, progress or (lambda _: None)
+    form = "tokens" if float32 else None
+    try:
+        models = [model_of(checkpoint)]
+        require(models[0].spec.n_layers == 1, "the model has several layers")
+        Judge(models[0], Budget())
+    except NotProved as error:
+        raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
     if parts is None:
 
         def share(done: float) -> None:
@@ -79,62 +91,96 @@ def certify_order(
 
         searched = SEARCHED * seconds
         parts = verify_order(checkpoint, lengths, seconds=searched, progress=share).parts
+    names = [{"length": p.length} if p.step is None else {"step": p.step} for p in parts]
+    language = language_of(checkpoint.config, names)
+    replay = Replay(models, language, form, float("inf"))
+    asked = _Asked(replay)
     exact, written = OrderedExact(checkpoint), []
-    proved: list[PartProved] = []
     until = monotonic() + _WRITTEN * (deadline - monotonic())
     for number, part in enumerate(parts):
-        doing(f"certificate: part {number + 1} of {len(parts)}")
+        doing(f"proof: part {number + 1} of {len(parts)}")
         left = (until - monotonic()) / (len(parts) - number)
-        written.append(_Writer(exact, checker, monotonic() + left, float32).part(part))
-    for number, part_written in enumerate(written):
-        doing(f"checking part {number + 1} of {len(parts)}")
+        written.append(_Writer(exact, asked, monotonic() + left, float32).part(number, part))
+    for number, groups in enumerate(written):
+        doing(f"deriving part {number + 1} of {len(parts)}")
         left = (deadline - monotonic()) / (len(parts) - number)
-        proved += _derived(checker, part_written, left).parts
-    checked = TrellisProved(checkpoint.config.task.describe(), tuple(proved))
-    content = {
-        "task": checkpoint.config.task.model_dump(mode="json"),
-        "parts": written,
-    }
-    document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
-    return OrderedCertificate(document, checked)
+        asked.derive(groups, left)
+    conclusion = asked.conclusion()
+    said = [group for groups in written for group in groups]
+    document = sealed(models, language, form, said, conclusion)
+    return OrderedCertificate(document, TablesProved.of(checkpoint.config, document))
 
 
-def _derived(checker: TrellisChecker, part: dict[str, Any], seconds: float) -> TrellisProved:
-    """What follows from a part; in too little time, without what is evaluated input by input."""
-    try:
-        return checker.derive([part], max(seconds, 0.0))
-    except CertificateError:
-        for group in part["groups"]:
-            group["tree"] = [["open"] if node[0] == "each" else node for node in group["tree"]]
-        return checker.derive([part])
+class _Asked(TableParts):
+    """The trusted base while a proof is written: a leaf that was shown is not shown again."""
+
+    def __init__(self, replay: Replay) -> None:
+        assert isinstance(replay.parts, TableParts)
+        self.__dict__.update(vars(replay.parts))
+        self._known: set[bytes] = set()
+        self.about: tuple[int, tuple[int, ...]] = (0, ())
+        """The table and the labels of the leaves that are asked about."""
+
+    def shown(self, sets: Sets, leaves: Sequence[Leaf]) -> Mask:
+        """Which leaves are shown."""
+        rows = np.packbits(np.concatenate(sets.masks, axis=1), axis=1)
+        names = [
+            sha256(repr((self.about, leaf)).encode() + row.tobytes()).digest()
+            for row, leaf in zip(rows, leaves, strict=True)
+        ]
+        shown = np.array([name in self._known for name in names], dtype=bool)
+        left = np.flatnonzero(~shown)
+        if len(left):
+            shown[left] = super().shown(sets[left], [leaves[i] for i in left.tolist()])
+        self._known |= {name for name, good in zip(names, shown, strict=True) if good}
+        return shown
+
+    def derive(self, groups: list[dict[str, Any]], seconds: float) -> None:
+        """Add parts; in too little time, without what is evaluated input by input."""
+        self.budget.seconds = max(seconds, 0.0)
+        self.budget.restart()
+        before = deepcopy((self.tallies, self._seen))
+        try:
+            for group in groups:
+                self.add(group)
+        except NotProved:
+            self.budget.seconds = float("inf")
+            self.budget.restart()
+            self.tallies, self._seen = before
+            for group in groups:
+                group["tree"] = [["open"] if node[0] == "each" else node for node in group["tree"]]
+                self.add(group)
+
+    def add(self, part: Any) -> None:
+        self.about = part["table"], tuple(part["labels"])
+        super().add(part)
 
 
 class _Writer:
-    """What the search found of each part, as far as the checker agrees."""
+    """What the search found of each part, as far as the trusted base agrees."""
 
-    def __init__(
-        self, exact: OrderedExact, checker: TrellisChecker, deadline: float, float32: bool
-    ) -> None:
-        self.exact, self.checker, self.float32 = exact, checker, float32
+    def __init__(self, exact: OrderedExact, asked: _Asked, deadline: float, float32: bool) -> None:
+        self.exact, self.asked, self.float32 = exact, asked, float32
         self.deadline = deadline
 
-    def part(self, part: Part) -> dict[str, Any]:
-        name = {"length": part.length} if part.step is None else {"step": part.step}
-        groups = [
-            {"labels": list(group.trellis.labels), "tree": self._tree(group)}
-            for group in part.groups
-        ]
-        return {**name, "groups": groups}
+    def part(self, number: int, part: Part) -> list[dict[str, Any]]:
+        """The groups of labels of one table."""
+        groups = []
+        for group in part.groups:
+            labels = list(group.trellis.labels)
+            self.asked.about = number, tuple(labels)
+            groups.append({"table": number, "labels": labels, "tree": self._tree(group)})
+        return groups
 
     def _tree(self, group: Found) -> list[Node]:
-        """The search's tree in preorder, its leaves as the checker agrees to them."""
+        """The search's tree in preorder, its leaves as they are shown."""
         whole = Regions.whole(group.trellis)
         root = _Leaf([mask[0] for mask in whole.masks], OPEN)
         self._agree(whole, root.grow(group.walk()))
         return root.nodes()
 
     def _agree(self, whole: Regions, waiting: list[_Leaf]) -> None:
-        """Ask the checker about all leaves; those it does not agree to are cut, and asked again."""
+        """Ask about all leaves; those that are not shown are cut, and asked about again."""
         trellis = whole.trellis
         search: Bounds | None = None
         while waiting:
@@ -152,10 +198,11 @@ class _Writer:
                 waiting += self._cut(search, again[start : start + _CUT_AT_ONCE])
 
     def _asked(self, whole: Regions, leaves: list[_Leaf]) -> list[_Leaf]:
-        """Write down what the checker agrees to, and return the other leaves."""
+        """Write down what is shown, and return the other leaves."""
         columns = zip(*(leaf.masks for leaf in leaves), strict=True)
         regions, _ = whole.with_masks([np.stack(column) for column in columns]).pruned()
-        counts = regions.counts()
+        sets = Sets(regions.trellis, regions.masks)
+        counts, labels = regions.counts(), sets.labels().tolist()
         late = monotonic() > self.deadline
         asked = [
             i
@@ -164,7 +211,7 @@ class _Writer:
             and leaf.outcome != OPEN
             and not (leaf.outcome == SINGLY and counts[i] <= EACH)
         ]
-        shown = self._shown(regions[asked], [leaves[i].claim for i in asked])
+        shown = self._shown(sets[asked], [leaves[i].claim(labels[i]) for i in asked])
         agreed = dict(zip(asked, shown, strict=True))
         again: list[_Leaf] = []
         for i, leaf in enumerate(leaves):
@@ -174,7 +221,7 @@ class _Writer:
             elif leaf.outcome == OPEN or late:
                 leaf.give_up()
             elif counts[i] <= EACH:
-                leaf.said = [Claim("each", float32=self.float32).node()]
+                leaf.said = [Leaf("each", float32=self.float32).node()]
             else:
                 leaf.masks = [mask[i] for mask in regions.masks]
                 leaf.shown = claim
@@ -202,27 +249,28 @@ class _Writer:
 
     def _lacking(self, regions: Regions, leaves: list[_Leaf]) -> Floats:
         """How much larger the least margin of each leaf would have to be."""
-        model, sets = self.checker.model, Sets(regions.trellis, regions.masks)
-        label, reader = sets.labels(), model.readers(sets)
-        beaten = np.array([leaf.claim.by for leaf in leaves])
-        winner, classes = np.where(beaten < 0, label, beaten), np.arange(model.n_classes)
-        with np.errstate(all="ignore"):
-            gaps = model.gaps(sets, reader, winner, classes, np.full(len(leaves), self.float32))
+        judge, sets = self.asked.judges[0], Sets(regions.trellis, regions.masks)
+        label, classes = sets.labels(), np.arange(judge.n_classes)
+        beaten = np.array([leaf.outcome for leaf in leaves])
+        winner = np.where(beaten < 0, label, beaten)
+        gaps = np.full((len(leaves), len(classes)), np.nan)
+        for at, some, rounded in judge.path_regions(sets, self.float32):
+            with np.errstate(all="ignore"):
+                gaps[at] = judge.margins.gaps(some, winner[at], classes, rounded)
         required = (beaten < 0)[:, None] | (classes == label[:, None])
         return np.asarray(-np.where(required & (classes != winner[:, None]), gaps, np.inf).min(1))
 
-    def _shown(self, regions: Regions, claims: list[Claim]) -> list[Claim | None]:
-        """The strongest form of each claim that the checker shows."""
-        shown: list[Claim | None] = [None] * len(claims)
+    def _shown(self, sets: Sets, leaves: list[Leaf]) -> list[Leaf | None]:
+        """The strongest form of each leaf that is shown."""
+        found: list[Leaf | None] = [None] * len(leaves)
         for float32 in (True, False) if self.float32 else (False,):
-            missing = [i for i, claim in enumerate(shown) if claim is None]
-            forms = [claims[i]._replace(float32=float32) for i in missing]
-            chosen = regions[missing]
-            for i, claim, holds in zip(
-                missing, forms, self.checker.hold(chosen.trellis, chosen.masks, forms), strict=True
-            ):
-                shown[i] = claim if holds else None
-        return shown
+            missing = [i for i, leaf in enumerate(found) if leaf is None]
+            forms = [leaves[i]._replace(float32=float32) for i in missing]
+            if missing:
+                shown = self.asked.shown(sets[missing], forms)
+                for i, leaf, good in zip(missing, forms, shown, strict=True):
+                    found[i] = leaf if good else None
+        return found
 
 
 class _Leaf:
@@ -232,15 +280,13 @@ class _Leaf:
         self.masks, self.outcome = masks, outcome
         self.above = above
         """An ancestor that was shown over the reals, but not in float32."""
-        self.shown: Claim | None = None
+        self.shown: Leaf | None = None
         self.said: list[Node] = []
         self.parts: list[Node | _Leaf] = []
 
-    @property
-    def claim(self) -> Claim:
-        if self.outcome in (RIGHT, SINGLY):
-            return Claim("right")
-        return Claim("wrong", self.outcome)
+    def claim(self, label: int) -> Leaf:
+        """What it is to say, given the label of its inputs (-1 where they have several)."""
+        return Leaf("is", (max(label, 0),)) if self.outcome < 0 else Leaf("wrong", (self.outcome,))
 
     def give_up(self) -> None:
         """Leave it open, or replace its ancestor by what was shown of that over the reals."""
@@ -277,8 +323,7 @@ class _Leaf:
                 self.parts.append(_Leaf(masks, outcome, above))
             else:
                 stage, edges = step
-                packed = base64.b64encode(np.packbits(edges).tobytes()).decode()
-                self.parts.append(["cut", stage, packed])
+                self.parts.append(["cut", stage, mask_text(edges)])
         return [part for part in self.parts if isinstance(part, _Leaf)]
 
     def nodes(self) -> list[Node]:

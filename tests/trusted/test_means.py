@@ -1,8 +1,8 @@
-"""Sets of paths in the checker: counts, labels, first paths, and the largest mean of a head."""
+"""Sets of paths: counts, labels, first paths; and the largest mean of a head over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
+from tsc_interp.trusted import order
+from tsc_interp.trusted.means import Sums
+from tsc_interp.trusted.order import Keys, PathRegions
+from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.spans import Span
 from tsc_interp.trusted.table import Stage, Trellis
-from tsc_interp.verification.checker.paths import Keys, _Head, highest
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.spans import Span
 
 LETTERS, LENGTH, D = 3, 4, 5
 
@@ -26,6 +28,16 @@ LETTERS, LENGTH, D = 3, 4, 5
 def what_is_no_number_is_expected() -> Iterator[None]:
     with np.errstate(all="ignore"):
         yield
+
+
+def head_of(sets: Sets, keys: Sequence[Keys], head: int, q: Any) -> Sums:
+    """What a head adds up to."""
+    return PathRegions(sets, keys)._sums(head, q)
+
+
+def highest(sets: Sets, keys: Sequence[Keys], q: Any, enough: Any = None) -> Any:
+    """Above every mean of every set."""
+    return PathRegions(sets, keys).highest(q, enough)
 
 
 def some_sets(seed: int, count: int = 5) -> Sets:
@@ -121,8 +133,8 @@ def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
     noise = np.random.default_rng(seed)
     sets, own = Sets.whole(some_sets(seed).trellis), bool(seed % 2)
     keys = random_keys(noise, own, off=1e-3)
-    least, most = _Head(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses()
-    rooms = keys.rooms(0, sets.used(LETTERS))[0]
+    least, most = head_of(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses()
+    rooms = keys.slacks(0, sets.used(LETTERS))[0]
     mine = keys.own_weight[0] * own
     for string, _ in sets.strings(0):
         weight = mine + sum(keys.weight[0][place, letter] for place, letter in enumerate(string))
@@ -130,7 +142,7 @@ def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
         assert least[0, 0] <= weight - off
         assert weight + off <= most[0, 0]
         rows = [place * LETTERS + letter for place, letter in enumerate(string)]
-        each = keys.room[0][[*rows, *[LENGTH * LETTERS] * own]]
+        each = keys.slack[0][[*rows, *[LENGTH * LETTERS] * own]]
         assert (each.sum(0) <= rooms).all()
 
 
@@ -175,7 +187,7 @@ def test_letters_that_do_not_occur_cost_nothing() -> None:
     keys = random_keys(noise, False)
     keys.weight[:, :, letter] *= 1e30
     keys.moment[:, :, :, letter] *= 1e30
-    keys.room.reshape(1, LENGTH, LETTERS, -1)[:, :, letter] *= 1e30
+    keys.slack.reshape(1, LENGTH, LETTERS, -1)[:, :, letter] *= 1e30
     q = noise.normal(size=(len(sets), 2, D))
     bound = highest(sets, [keys] * len(sets), q)
     for i in range(len(sets)):
@@ -185,12 +197,13 @@ def test_letters_that_do_not_occur_cost_nothing() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 200, 1 << 22])
-def test_heads_add_up_and_rows_may_be_taken_in_parts(at_once: int) -> None:
+def test_heads_add_up_and_rows_may_be_taken_in_parts(at_once: int, monkeypatch: Any) -> None:
+    monkeypatch.setattr(order, "_IN_CACHE", at_once)
     noise = np.random.default_rng(4)
     sets = some_sets(6, 3)
     keys = [random_keys(noise, True, heads=2)] * len(sets)
     q = noise.normal(size=(1, 5, D))
-    bound = highest(sets, keys, q, at_once=at_once)
+    bound = highest(sets, keys, q)
     assert bound.shape == (len(sets), 5)
     for i in np.flatnonzero(sets.has_paths):
         for row in range(5):
@@ -293,7 +306,7 @@ def test_heads_that_cancel_are_bounded_together(seed: int) -> None:
     keys = cancelling_keys(noise, bool(seed % 2))
     q = noise.normal(size=(1, 4, D))
     bound = highest(sets, [keys], q)[0]
-    apart = sum(_Head(sets, [keys], head, q).bound(None)[0] for head in range(3))
+    apart = sum(head_of(sets, [keys], head, q).bound(None)[0] for head in range(3))
     for row in range(4):
         best = max(means(sets, 0, keys, q[0, row]))
         assert best - 1e-12 <= bound[row]

@@ -1,6 +1,6 @@
 """Every term of the bound on a head's mean, against fractions written out by hand.
 
-The tests of test_checker_paths.py hold bounds against every path; a term that is small beside the
+The tests of test_means.py hold bounds against every path; a term that is small beside the
 others could shrink there unseen.
 """
 
@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from tests.verification.test_checker_paths import LENGTH, LETTERS, D, means, one_path, some_sets
+from tests.trusted.test_means import LENGTH, LETTERS, D, head_of, highest, one_path, some_sets
+from tests.trusted.test_means import means as means_of
 from tsc_interp.tasks import Addition
-from tsc_interp.verification.checker import kernel, paths
-from tsc_interp.verification.checker.paths import Keys, _Head, _together, highest
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.spans import Span
+from tsc_interp.trusted import balls, means
+from tsc_interp.trusted.means import _together
+from tsc_interp.trusted.order import Keys
+from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.spans import Span
 
 UNIT = Fraction(1, 2**52)
 ZERO = Span.exact(np.zeros(D))
@@ -54,7 +56,7 @@ def test_a_key_has_room_for_its_range_and_for_what_sums_round() -> None:
         for item in range(1 + D):
             radius = exact(table.radius[0, item])
             size = abs(exact(middle[item])) + radius
-            near(keys.room[0, 0, item], radius + size * 2 * exact(keys.units), 4)
+            near(keys.slack[0, 0, item], radius + size * 2 * exact(keys.units), 4)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -65,18 +67,18 @@ def test_a_set_has_the_most_room_of_each_place(own: bool) -> None:
     chosen = [[(0, 1), (0, 1), (0, 1)], [(1,), (0,), (1,)]]
     for row, letters in enumerate(chosen):
         for item in range(1 + D):
-            room = keys.room[0, :, item]
+            room = keys.slack[0, :, item]
             total = sum(max(exact(room[2 * p + i]) for i in here) for p, here in enumerate(letters))
             total += sum(map(exact, room[6:]))
-            near(keys.rooms(0, used)[row, item], total * (1 + exact(keys.units)))
+            near(keys.slacks(0, used)[row, item], total * (1 + exact(keys.units)))
 
 
 @pytest.mark.parametrize("own", [False, True])
 def test_the_lightest_and_the_heaviest_path(own: bool) -> None:
     sets = Sets.whole(some_sets(3).trellis)
     keys = wide_keys(2, LENGTH, LETTERS, own, size=0.5)
-    least, most = _Head(sets, [keys], 0, np.ones((1, 1, D))).masses()
-    room = exact(keys.rooms(0, sets.used(LETTERS))[0, 0])
+    least, most = head_of(sets, [keys], 0, np.ones((1, 1, D))).masses()
+    room = exact(keys.slacks(0, sets.used(LETTERS))[0, 0])
     mine = exact(keys.own_weight[0])
     weights = [[exact(w) for w in row] for row in keys.weight[0]]
     near(-least[0, 0], -(mine + sum(map(min, weights)) - room))
@@ -90,7 +92,7 @@ def test_a_level_and_what_exceeds_it(seed: int, level: float, monkeypatch: Any) 
     length, own = 3, bool(seed % 2)
     keys = wide_keys(seed, length, 1, own, size=2.0 if seed < 3 else 0.25)
     q = np.random.default_rng(seed).choice([-0.5, 0.25, 1.0], size=(1, 1, D))
-    room = [exact(x) for x in keys.rooms(0, np.ones((1, length, 1), dtype=bool))[0]]
+    room = [exact(x) for x in keys.slacks(0, np.ones((1, length, 1), dtype=bool))[0]]
     weight = exact(keys.own_weight[0]) + sum(exact(w) for w in keys.weight[0, :, 0])
     total, wide = -exact(level) * weight, abs(exact(level)) * room[0]
     for i in range(D):
@@ -99,7 +101,7 @@ def test_a_level_and_what_exceeds_it(seed: int, level: float, monkeypatch: Any) 
         wide += abs(exact(q[0, 0, i])) * room[1 + i]
     excess = total + wide * (1 + exact(keys.units))
     expected = exact(level) + excess / (weight - room[0] if excess > 0 else weight + room[0])
-    monkeypatch.setattr(paths, "_SWEEPS", 1)
+    monkeypatch.setattr(means, "_SWEEPS", 1)
     found = highest(one_path(length), [keys], q, np.full((1, 1), level))[0, 0]
     size = (abs(excess) + wide) / (weight - room[0]) + abs(exact(level))
     assert expected <= exact(found) <= expected + 20 * UNIT * size
@@ -116,7 +118,7 @@ def test_fixed_letters_are_heard() -> None:
     sets, q = Sets.whole(trellis), noise.normal(size=(1, 4, D))
     bound = highest(sets, [keys], q)
     for row in range(4):
-        best = max(means(sets, 0, keys, q[0, row]))
+        best = max(means_of(sets, 0, keys, q[0, row]))
         assert best - 1e-12 <= bound[0, row] <= best + 1e-8
 
 
@@ -126,7 +128,7 @@ def test_weights_that_all_but_vanish(gap: float, heads: int) -> None:
     """Products with them underflow, one by one: what is lost so is more than their room."""
     length, d = 20, 8
     with ctx.workprec(96):
-        weight = Span.of([[kernel.hull(kernel.exp_range(arb(-gap)))]] * length)
+        weight = Span.of([[balls.hull(balls.exp_range(arb(-gap)))]] * length)
     moment = weight * Span.exact(np.ones((length, d)))
     ends = [np.concatenate(pair, axis=1) for pair in zip(*_ends(weight, moment), strict=True)]
     zero = Span.exact(np.zeros(d))
@@ -150,7 +152,7 @@ def test_underflow_counts_where_nothing_is_added(heads: int) -> None:
     keys = Keys(2, 1, False, [Span.exact(table)] * heads, ZERO, ZERO)
     found = highest(one_path(2), [keys], np.ones((1, 1, D)))[0, 0]
     assert found == pytest.approx(heads * 1e-300, rel=1e-9, abs=0)
-    each = [_Head(one_path(2), [keys], head, np.ones((1, 1, D))) for head in range(heads)]
+    each = [head_of(one_path(2), [keys], head, np.ones((1, 1, D))) for head in range(heads)]
     nothing = [np.zeros((1, 1))] * heads
     both = _together(each, nothing, nothing)[0, 0]
     assert both == pytest.approx((heads + 1) * 1e-300, rel=1e-9, abs=0)
@@ -167,7 +169,7 @@ def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
     tables = [wide_keys(10 * seed + head, length, 1, own, size=2.0**-head) for head in range(3)]
     keys = Keys(length, 1, own, [table_of(key) for key in tables], ZERO, ZERO)
     q = noise.choice([-0.5, 0.25, 1.0], size=(1, 1, D))
-    heads = [_Head(one_path(length), [keys], head, q) for head in range(3)]
+    heads = [head_of(one_path(length), [keys], head, q) for head in range(3)]
     low = [noise.uniform(-2, 1, size=(1, 1)) for _ in heads]
     high = [least + noise.uniform(0, 1, size=(1, 1)) for least in low]
     expected = size = Fraction(0)
@@ -184,7 +186,7 @@ def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
             moment = exact(keys.own_moment[number, i])
             moment += sum(exact(m) for m in keys.moment[number, i, :, 0])
             total += exact(q[0, 0, i]) * moment
-        room = keys.rooms(number, np.ones((1, length, 1), dtype=bool))[0]
+        room = keys.slacks(number, np.ones((1, length, 1), dtype=bool))[0]
         wide = sum(abs(exact(q[0, 0, i])) * exact(room[1 + i]) for i in range(D))
         wide = (wide + abs(level) * exact(room[0])) * (1 + exact(head.units))
         away = max(exact(most[0, 0]) - level, level - exact(least[0, 0]))
@@ -201,7 +203,7 @@ def test_heads_together_have_room_for_what_underflows(mass: float) -> None:
     table = np.zeros((3, 1 + D))
     table[:, 0] = mass
     keys = Keys(3, 1, False, [Span.exact(table)] * 2, ZERO, ZERO)
-    heads = [_Head(one_path(3), [keys], head, np.zeros((1, 1, D))) for head in range(2)]
+    heads = [head_of(one_path(3), [keys], head, np.zeros((1, 1, D))) for head in range(2)]
     nothing = [np.zeros((1, 1))] * 2
     assert _together(heads, nothing, nothing)[0, 0] >= 1e-300 * max(1.0, 0.3 / mass)
 
@@ -222,6 +224,6 @@ def table_of(keys: Keys) -> Span:
     shape = length * letters
     moments = np.moveaxis(keys.moment[0], 0, 2).reshape(shape, D)
     rows = np.concatenate([keys.weight[0].reshape(shape, 1), moments], axis=1)
-    if len(keys.room[0]) > shape:
+    if len(keys.slack[0]) > shape:
         rows = np.concatenate([rows, [[keys.own_weight[0], *keys.own_moment[0]]]])
-    return Span(rows - keys.room[0], rows + keys.room[0])
+    return Span(rows - keys.slack[0], rows + keys.slack[0])

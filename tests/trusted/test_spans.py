@@ -1,4 +1,4 @@
-"""The checker's float64 intervals and relaxations: they hold the real numbers, and are tight."""
+"""Float64 intervals and relaxations: they hold the real numbers, and are tight."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flint import arb, arb_series, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tsc_interp.verification.checker import kernel, relaxation
-from tsc_interp.verification.checker.relaxation import Form
-from tsc_interp.verification.checker.spans import UNIT, Span, activation, around
+from tsc_interp.trusted import balls, relaxation
+from tsc_interp.trusted.relaxation import Form
+from tsc_interp.trusted.spans import UNIT, Span, activation, around
 
 NAMES = ["gelu", "gelu_new", "relu", "silu"]
 REALS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-310, -1e-310, 1 / 3, -0.1, 2.0**60])
@@ -153,7 +153,7 @@ def test_activations_hold_their_value_everywhere(name: str) -> None:
         for value, low, high in zip(
             x.tolist(), found.low.tolist(), found.high.tolist(), strict=True
         ):
-            real = kernel.activation(name, arb(value))
+            real = balls.activation(name, arb(value))
             if not real.is_finite():  # at -1e300, where arb's exp overflows
                 continue
             assert arb(low) <= real.upper()
@@ -173,9 +173,9 @@ def form_of(low: float, high: float) -> Form:
 def assert_holds(form: Form, x: Any, value: Any) -> None:
     """That a form of one coordinate x holds a value, up to the precision of the balls."""
     with ctx.workprec(160):
-        row = kernel.hull([arb(float(form.row.low[0, 0])), arb(float(form.row.high[0, 0]))])
-        rest = kernel.hull([arb(float(form.rest.low[0])), arb(float(form.rest.high[0]))])
-        values = kernel.hull([arb(float(form.values.low[0])), arb(float(form.values.high[0]))])
+        row = balls.hull([arb(float(form.row.low[0, 0])), arb(float(form.row.high[0, 0]))])
+        rest = balls.hull([arb(float(form.rest.low[0])), arb(float(form.rest.high[0]))])
+        values = balls.hull([arb(float(form.values.low[0])), arb(float(form.values.high[0]))])
         assert (row * x + rest).overlaps(value)
         assert values.overlaps(value)
 
@@ -189,8 +189,8 @@ def test_relaxed_activations_hold_everywhere(name: str) -> None:
         form = relaxation.activated(name, form_of(low, high))
         for share in np.linspace(0, 1, 41):
             x = arb(low + (high - low) * float(share))
-            if kernel.is_at_most(x, arb(high)):
-                assert_holds(form, x, kernel.activation(name, x))
+            if balls.is_at_most(x, arb(high)):
+                assert_holds(form, x, balls.activation(name, x))
 
 
 @pytest.mark.parametrize("name", ["gelu", "gelu_new", "silu"])
@@ -200,7 +200,7 @@ def test_no_curvature_exceeds_its_bounds(name: str) -> None:
     with ctx.workprec(128):
         for i in range(-6000, 6000):
             x = arb_series([arb((i + 0.5) / 500, 1 / 900), 1], prec=3)
-            second = 2 * kernel.formula(name, x)[2]
+            second = 2 * balls.formula(name, x)[2]
             assert second.upper() <= arb(most), (name, i)
             assert second.lower() >= arb(-least), (name, i)
 

@@ -1,4 +1,4 @@
-"""Linear bounds of the checker: at points of the box, and how far a chord can be off, by hand."""
+"""Linear bounds: at points of the box, and how far a chord can be off, by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tsc_interp.verification.checker.relaxation import (
+from tsc_interp.trusted.relaxation import (
     _CURVATURE,
     Form,
     _bends,
@@ -16,7 +16,7 @@ from tsc_interp.verification.checker.relaxation import (
     inverse_root,
     product,
 )
-from tsc_interp.verification.checker.spans import Span
+from tsc_interp.trusted.spans import Span
 
 ACTIVATIONS: dict[str, Any] = {
     "relu": torch.relu,

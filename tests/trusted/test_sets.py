@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tests.verification.test_checker_paths import brute, one_path
+from tests.trusted.test_means import brute, one_path
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
+from tsc_interp.trusted.sets import Layout, Sets, slots
 from tsc_interp.trusted.table import Stage, Trellis
-from tsc_interp.verification.checker.sets import Layout, Sets, slots
 
 LETTERS = 4
 
