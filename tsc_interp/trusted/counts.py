@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from tsc_interp.trusted import balls
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.forward import Forward
 from tsc_interp.trusted.margins import BITS
-from tsc_interp.trusted.means import Stage, Sums, highest
+from tsc_interp.trusted.means import Mask, Stage, Sums, together
 from tsc_interp.trusted.relaxation import Form, activated
 from tsc_interp.trusted.spans import UNIT, Floats, Span, exponential, share, up
 from tsc_interp.trusted.spec import CLS, FIRST_LETTER
@@ -50,48 +51,60 @@ class Boxes:
         return len(self.low)
 
 
+@dataclass(frozen=True)
 class Weights:
-    """How much keys weigh for one query, relative to one of them: `[region key]`, and free ones.
+    """How much keys weigh for one query, relative to one of them: `[head region key]`.
 
     A free key may weigh anything: the mean is a mixture of the others' mean and its value.
     """
 
-    def __init__(self, gaps: Span, powers: Span | None, logs: Span | None, boxes: Boxes) -> None:
-        """`gaps [region key]`: scores relative to a key's, without log n; `powers` are their exp.
+    low: Floats
+    high: Floats
+    free: Mask
 
-        `logs [region 1]` is what scores are multiplied by, where they are.
+    @classmethod
+    def of(cls, gaps: Span, powers: Span | None, logs: Span | None, boxes: Boxes) -> Weights:
+        """From scores relative to a key's.
+
+        Args:
+            gaps: `[head region key]`, without log n.
+            powers: Their exp, where it is known.
+            logs: `[region 1]` what scores are multiplied by, where they are.
+            boxes: How often keys occur.
         """
-        present = boxes.high > 0
-        self.free = np.zeros_like(present)
+        present = np.broadcast_to(boxes.high > 0, gaps.low.shape)
         if boxes.tail:
             assert logs is not None
             # Relative to one copy of the best key, all copies of another weigh at most n · n^gap:
             # falling in n where the gap is below -1. (Where n counts CLS there are fewer copies.)
             best = (gaps.low == 0) & (gaps.high == 0) & present
             falls = (gaps.high < -1) & present
-            self.free = present & ~best & ~falls
             reach = exponential((gaps + Span.exact(np.array(1.0))) * logs).high
-            self.low = np.where(best, 1.0, 0.0)
-            self.high = np.where(best, 1.0, np.where(falls, reach, 0.0))
-            return
-        if logs is not None:
-            powers = exponential(gaps * logs)
-        assert powers is not None
+            high = np.where(best, 1.0, np.where(falls, reach, 0.0))
+            return cls(np.where(best, 1.0, 0.0), high, present & ~best & ~falls)
+        if logs is not None or powers is None:
+            powers = exponential(gaps if logs is None else gaps * logs)
         weights = Span(boxes.low, boxes.high) * powers
-        self.low = np.where(present, np.maximum(weights.low, 0.0), 0.0)
-        self.high = np.where(present, weights.high, 0.0)
+        low = np.where(present, np.maximum(weights.low, 0.0), 0.0)
+        return cls(low, np.where(present, weights.high, 0.0), np.zeros_like(present))
+
+    def __getitem__(self, head: int) -> Weights:
+        return Weights(self.low[head], self.high[head], self.free[head])
+
+    def flat(self) -> Weights:
+        """Heads and regions on one axis."""
+        keys = self.low.shape[-1]
+        return Weights(*(x.reshape(-1, keys) for x in (self.low, self.high, self.free)))
 
     def sums(self, values: Span, q: Floats) -> Sums:
-        """Of directions `q [region row d]` and values `[region key d]`."""
+        """Of directions `q [region row d]` and values `[region key d]`, for one axis of regions."""
         middle, radius = values.middle, values.radius
-        sizes = np.abs(middle) + radius
         d, keys = middle.shape[-1], middle.shape[-2]
         units = (d + 2 * keys + 16) * UNIT
         # A little above q · v, [region row key].
-        wide = np.abs(q) @ np.swapaxes(sizes, 1, 2)
+        wide = np.abs(q) @ np.swapaxes(np.abs(middle) + radius, 1, 2)
         above = q @ np.swapaxes(middle, 1, 2) + np.abs(q) @ np.swapaxes(radius, 1, 2)
         above = up(above + up(wide * units))
-        shape = above.shape[:2]
         stages = []
         for key in range(keys):
             weights = np.stack([self.low[:, key], self.high[:, key]], axis=-1)[:, None]
@@ -100,9 +113,8 @@ class Weights:
             stages.append(Stage(scores, weights, present, _ONE_STATE, _ONE_STATE[None]))
         slack = 4 * units * (up(wide * (1 + units)) @ self.high[:, :, None])[..., 0]
         mass_slack = 4 * units * self.high.sum(1, keepdims=True)
-        free = None
-        if self.free.any():
-            free = np.where(self.free[:, None], above, -np.inf).max(2)
+        free = np.where(self.free[:, None], above, -np.inf).max(2) if self.free.any() else None
+        shape = above.shape[:2]
         zero = np.zeros((shape[0], 1))
         return Sums(stages, np.zeros(shape), zero, up(slack), up(mass_slack), units, free)
 
@@ -112,20 +124,40 @@ class BoxRegions:
     """What the reading token holds after the last attention (`margins.Attended`)."""
 
     base: Span
-    reach: Span
-    heads: Sequence[tuple[Weights, Span]]
-    """The weights of each head's keys, and their values `[region key d]`."""
+    weights: Weights
+    values: Span
+    """`[head region key d]`"""
+
+    @cached_property
+    def reach(self) -> Span:
+        """Where its residual lies."""
+        reach, present = self.base, (self.weights.high > 0) | self.weights.free
+        low = np.where(present[..., None], self.values.low, np.inf).min(2)
+        high = np.where(present[..., None], self.values.high, -np.inf).max(2)
+        for head in range(len(low)):
+            reach = reach + Span(low[head], high[head])
+        return reach
 
     def highest(self, q: Floats, enough: Floats | None = None) -> Floats:
         """At least q · (what the heads add) everywhere in a box: `[region row]`."""
-        number = len(self.base.low)
+        number, heads = len(self.base.low), len(self.values.low)
         rows = np.broadcast_to(q, (number, *q.shape[1:]))
+        if not heads:
+            return np.zeros(rows.shape[:2])
+        flat = Span(*(x.reshape(-1, *x.shape[2:]) for x in (self.values.low, self.values.high)))
+        tiled = np.concatenate([rows] * heads)
+        bounds = self.weights.flat().sums(flat, tiled).bound(None)
+        of_heads = bounds.reshape(heads, number, -1)
+        apart = of_heads[0]
+        for bound in of_heads[1:]:
+            apart = up(apart + bound)
+        if heads == 1 or enough is None or (apart < enough).all() or self.weights.free.any():
+            return apart
 
         def sums(head: int, directions: Floats) -> Sums:
-            weights, values = self.heads[head]
-            return weights.sums(values, directions)
+            return self.weights[head].sums(self.values[head], directions)
 
-        return highest(sums, len(self.heads), rows, enough)
+        return np.fmin(apart, together(sums, list(of_heads), rows))
 
 
 class CountTables:
@@ -147,62 +179,62 @@ class CountTables:
         if support not in self._first:
             with ctx.workprec(BITS):
                 self._first[support] = self._first_layer(support)
-        state, heads = self._first[support]
-        state = _repeated(state, number)
-        logs = self._log_spans(boxes) if spec.log_n else None
+        state, gaps, powers, values = self._first[support]
+        state, logs = _repeated(state, number), self._log_spans(boxes) if spec.log_n else None
+        heads = spec.n_heads
         for layer in range(spec.n_layers):
             queries = 1 if layer == spec.n_layers - 1 else 1 + len(support)
-            if layer:
-                heads = [self._later_layer(layer, head, state) for head in range(spec.n_heads)]
-            bias = self._bias(f"blocks.{layer}.attn.b_O", spec.d_model if spec.n_heads else 0)
-            added, own = [], state[:, :queries]
-            own = own if bias is None else own + bias
-            for gaps, powers, values in heads:
-                if not layer:
-                    values = _repeated(values, number)
-                    pairs = [(_repeated(gaps[query], number), powers[query])
-                             for query in range(queries)]  # fmt: skip
+            if layer and heads:
+                of_heads = [self._later_layer(layer, head, state) for head in range(heads)]
+                scores, values = (_stack(parts, 0) for parts in zip(*of_heads, strict=True))
+            bias = self._bias(f"blocks.{layer}.attn.b_O", heads)
+            parts = []
+            for query in range(queries):
+                own = state[:, query] if bias is None else state[:, query] + bias
+                if layer and heads:
+                    weights = Weights.of(self._relative(scores[:, :, query]), None, logs, boxes)
+                    regions = BoxRegions(own, weights, values)
                 else:
-                    rows = [self._row(gaps, query) for query in range(queries)]
-                    pairs = [(row, None if logs is not None else exponential(row)) for row in rows]
-                added.append(([Weights(*pair, logs, boxes) for pair in pairs], values))
-            if queries == 1:
-                return _regions(own[:, 0], [(weights[0], values) for weights, values in added])
-            parts = [
-                _means(_regions(own[:, query], [(w[query], values) for w, values in added]))
-                for query in range(queries)
-            ]
-            state = Span(
-                *(np.stack([getattr(p, end) for p in parts], 1) for end in ("low", "high"))
-            )
+                    shape = (heads, number, gaps.low.shape[-1])
+                    some, exps = (_wide(x[:, query][:, None], shape) for x in (gaps, powers))
+                    weights = Weights.of(some, exps, logs, boxes)
+                    all_values = _wide(values[:, None], (*shape, spec.d_model))
+                    regions = BoxRegions(own, weights, all_values)
+                if layer == spec.n_layers - 1:
+                    return regions
+                parts.append(_means(regions))
+            state = _stack(parts, 1)
             state = self._mlp(layer, state) if spec.d_mlp else state
         raise AssertionError("a model has a layer")
 
     # -- layers ----------------------------------------------------------------------------------
 
-    def _first_layer(self, support: tuple[int, ...]) -> tuple[Span, list[tuple[Span, Span, Span]]]:
-        """The embeddings; per head the scores' gaps `[query key]`, their exp, and values."""
+    def _first_layer(self, support: tuple[int, ...]) -> tuple[Span, Span, Span, Span]:
+        """The embeddings; scores' gaps `[head query key]`, their exp, values `[head key d]`."""
         forward, tokens = self.forward, [CLS, *(FIRST_LETTER + letter for letter in support)]
         spots = [(token, 0) for token in tokens]
         x = forward.embedded(spots)
-        heads = []
+        read = forward.normed("blocks.0.ln1", x) if self.spec.n_heads else x
+        attended = range(0 if self.spec.attend_cls else 1, len(tokens))
+        gaps, values = [], []
         for head in range(self.spec.n_heads):
-            read = forward.normed("blocks.0.ln1", x)
             queries, keys = (forward.met(part, 0, head, read, spots) for part in ("Q", "K"))
             rows = forward.scores(head, queries, spots, keys, spots, 1, scaled=False).tolist()
-            attended = range(0 if self.spec.attend_cls else 1, len(tokens))
-            gaps, chosen = [], []
-            for row in rows:
-                best = max(attended, key=lambda key: float(row[key].mid()))
-                gaps.append([score - row[best] for score in row])
-                chosen.append(best)
-            spans, is_best = Span.of(gaps), np.array(chosen)[:, None] == np.arange(len(tokens))
-            spans = Span(np.where(is_best, 0.0, spans.low), np.where(is_best, 0.0, spans.high))
-            values = Span.of(forward.added(0, head, read).tolist())
-            heads.append((spans, exponential(spans), values))
-        return Span.of(x.tolist()), heads
+            bests = [max(attended, key=lambda key: float(row[key].mid())) for row in rows]
+            spans = Span.of([[x - row[best] for x in row]
+                             for row, best in zip(rows, bests, strict=True)])  # fmt: skip
+            gaps.append(_zero_at(spans, np.array(bests)[:, None]))
+            values.append(Span.of(forward.added(0, head, read).tolist()))
+        none = Span.exact(np.zeros((0, len(tokens), len(tokens))))
+        scores = _stack(gaps, 0) if gaps else none
+        added = (
+            _stack(values, 0)
+            if values
+            else Span.exact(np.zeros((0, len(tokens), self.spec.d_model)))
+        )
+        return Span.of(x.tolist()), scores, exponential(scores), added
 
-    def _later_layer(self, layer: int, head: int, state: Span) -> tuple[Span, None, Span]:
+    def _later_layer(self, layer: int, head: int, state: Span) -> tuple[Span, Span]:
         """Scores `[region query key]` of a later layer, and values `[region key d]`."""
         name, spec = f"blocks.{layer}.attn", self.spec
         read = self._normed(f"blocks.{layer}.ln1", state)
@@ -219,18 +251,16 @@ class CountTables:
             factor = _ball(balls.score_factor(spec.d_head, spec.attention_scale))
         turned = Span(np.swapaxes(key.low, 1, 2), np.swapaxes(key.high, 1, 2))
         output = self.forward.weights[f"{name}.W_O"][head].astype(np.float64)
-        return (query @ turned) * factor, None, value @ Span.exact(output)
+        return (query @ turned) * factor, value @ Span.exact(output)
 
-    def _row(self, gaps: Span, query: int) -> Span:
-        """The gaps of one query's scores, `[region key]`."""
-        row = gaps[:, query]
-        middle = row.middle.copy()
+    def _relative(self, scores: Span) -> Span:
+        """Scores `[head region key]` relative to the largest that is attended to, about."""
+        middle = scores.middle.copy()
         if not self.spec.attend_cls:
-            middle[:, 0] = -np.inf
-        best = middle.argmax(1)[:, None]
-        one = Span(*(np.take_along_axis(end, best, 1) for end in (row.low, row.high)))
-        relative, is_best = row - one, np.arange(row.low.shape[1]) == best
-        return Span(np.where(is_best, 0.0, relative.low), np.where(is_best, 0.0, relative.high))
+            middle[..., 0] = -np.inf
+        best = middle.argmax(-1)[..., None]
+        ends = (np.take_along_axis(end, best, -1) for end in (scores.low, scores.high))
+        return _zero_at(scores - Span(*ends), best)
 
     def _mlp(self, layer: int, state: Span) -> Span:
         name = f"blocks.{layer}.mlp"
@@ -274,15 +304,6 @@ class CountTables:
         return self._logs[letters]
 
 
-def _regions(base: Span, heads: Sequence[tuple[Weights, Span]]) -> BoxRegions:
-    reach = base
-    for weights, values in heads:
-        present = ((weights.high > 0) | weights.free)[..., None]
-        low = np.where(present, values.low, np.inf).min(1)
-        reach = reach + Span(low, np.where(present, values.high, -np.inf).max(1))
-    return BoxRegions(base, reach, heads)
-
-
 def _means(regions: BoxRegions) -> Span:
     """Where the residual stream lies after attention, `[region d]`."""
     d = regions.base.low.shape[-1]
@@ -297,7 +318,22 @@ def _means(regions: BoxRegions) -> Span:
 
 def _repeated(span: Span, number: int) -> Span:
     """The same for every region."""
-    return Span(*(np.broadcast_to(end, (number, *end.shape)) for end in (span.low, span.high)))
+    return _wide(span, (number, *span.low.shape))
+
+
+def _wide(span: Span, shape: tuple[int, ...]) -> Span:
+    return Span(np.broadcast_to(span.low, shape), np.broadcast_to(span.high, shape))
+
+
+def _stack(parts: Sequence[Span], axis: int) -> Span:
+    ends = ([getattr(part, end) for part in parts] for end in ("low", "high"))
+    return Span(*(np.stack(end, axis) for end in ends))
+
+
+def _zero_at(gaps: Span, best: Any) -> Span:
+    """What is relative to itself is exactly zero."""
+    here = np.arange(gaps.low.shape[-1]) == best
+    return Span(np.where(here, 0.0, gaps.low), np.where(here, 0.0, gaps.high))
 
 
 def _ball(ball: Any) -> Span:

@@ -63,7 +63,9 @@ class Judge:
             some = Boxes(
                 boxes.low[at], boxes.high[at], boxes.shortest[at], boxes.longest[at], boxes.tail
             )
-            regions, rounded = self.counts.regions(support, some), None
+            with np.errstate(all="ignore"):
+                regions = self.counts.regions(support, some)
+            rounded = None
             if form is not None:
                 self._require_float32()
                 errors = self._rounding.errors(_rounded_up(length), (CLS, 0), form)
@@ -107,7 +109,7 @@ class Judge:
     def strictly_in_limit(self, support: Support, boxes: Boxes, winner: int) -> bool:
         """Whether a class's output is above all others, whatever wins ties, in one region."""
         others, classes = [j for j in range(self.n_classes) if j != winner], np.array([winner])
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # what is no number is above nothing
             gaps = self.margins.gaps(self.counts.regions(support, boxes), classes, np.array(others))
         return bool((gaps[0, others] > 0).all())
 

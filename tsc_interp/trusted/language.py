@@ -43,12 +43,11 @@ class Rule:
         self.kind, self.n_letters = data["rule"], n_letters
         require(self.kind in _FIELDS, f"{self.kind!r} is no rule on counts")
         require(set(data) == {"rule"} | _FIELDS[self.kind], f"a {self.kind} rule of other fields")
-        self._letters = [whole(x, n_letters) for x in data.get("letters", ())]
+        self._letters = set(support_of(data.get("letters", [0]), n_letters))
         self._letter = whole(data.get("letter", 0), n_letters)
         self._k = whole(data.get("k", 1))
         self._odd = data.get("odd", True)
         require(type(self._odd) is bool, "odd is true or false")
-        require(self.kind != "contains_all" or bool(self._letters), "no letters are asked for")
         self._supports: dict[Support, int] = {}
         self._inputs: dict[tuple[int, ...], int] = {}
         for letters, label in data.get("supports", ()):
@@ -68,7 +67,7 @@ class Rule:
         """The label that all strings over exactly these letters share, or None."""
         kind, letter = self.kind, self._letter
         if kind == "contains_all":
-            return int(set(self._letters) <= set(support))
+            return int(self._letters <= set(support))
         if kind == "maximum":
             return max(support)
         if kind == "most_frequent":

@@ -150,21 +150,20 @@ def highest(
     apart = high[0]
     for bound in high[1:]:
         apart = up(apart + bound)
-    free = any(head.free is not None for head in of_heads)
-    if not free and (enough is None or not (apart < enough).all()):
-        low = [-sums(head, -q).bound(None) for head in range(heads)]
-        together = _together(of_heads, low, high)
-        apart = np.where(together < apart, together, apart)
+    if enough is None or not (apart < enough).all():
+        apart = np.fmin(apart, together(sums, high, q))
     return apart
 
 
-def _together(heads: Sequence[Sums], low: Sequence[Floats], high: Sequence[Floats]) -> Floats:
+def together(sums: Callable[[int, Floats], Sums], high: Sequence[Floats], q: Floats) -> Floats:
     """Above the sum of all heads' means on every input, on which they may cancel: `[region row]`.
 
     With W = Σ w and T = Σ w (q · v - λ), a mean is λ + T / M + (mean - λ) (1 - W / M) for any λ and
     any M > 0. One sweep finds the largest Σ_heads T / M of all inputs. The rest is at most how far
-    the mean (between `low` and `high`) is from λ, times how far W / M is from 1.
+    the mean (between its lowest and its highest, `high`) is from λ, times how far W / M is from 1.
     """
+    heads = [sums(head, q) for head in range(len(high))]
+    low = [-sums(head, -q).bound(None) for head in range(len(high))]
     first = heads[0]
     scores, total = [np.zeros_like(stage.scores) for stage in first.stages], 0.0 * first.total
     offset = np.zeros_like(total)

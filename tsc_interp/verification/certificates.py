@@ -46,6 +46,7 @@ from tsc_interp.verification.summaries import (
 CHECKER_SECONDS = 600.0
 """Of the trusted base."""
 _FLOAT32_BOXES = 100_000
+_FEW_CUTS = 200
 _MOST_LISTED = 20_000
 """Count vectors of one set of letters whose labels a document writes out."""
 
@@ -216,6 +217,8 @@ class _Builder:
                 continue
             answer = partial(self._label, search.letters)
             for end in dict.fromkeys((length, reach)):
+                if end > reach and len(search.cuts) > _FEW_CUTS:
+                    continue  # much to prove, and nobody asked
                 if prover.up_to(search.letters, end, answer, search.cuts, search.whole):
                     break
         if first is None:
