@@ -21,7 +21,7 @@ No ball is compared here but in balls.py; what may overflow is `UNKNOWN`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from flint import arb, ctx
 
 from tsc_interp.trusted import balls
 from tsc_interp.trusted.balls import UNKNOWN, Ball
+from tsc_interp.trusted.budget import Budget, Kept
 from tsc_interp.trusted.float32 import (
     PRECISION,
     TINY,
@@ -105,11 +106,11 @@ class AttentionErrors:
 class AttentionRounding:
     """Bounds for one model; all strings of a length at once."""
 
-    def __init__(self, forward: Forward, spend: Callable[[], None]) -> None:
-        self.forward, self.spend = forward, spend
+    def __init__(self, forward: Forward, budget: Budget) -> None:
+        self.forward, self.spend = forward, budget
         self.spec, self.weights = forward.spec, forward.weights
         self._tokens: dict[Spot, Token] = {}
-        self._kept: dict[tuple[int, Spot, str], AttentionErrors] = {}
+        self._kept = Kept(budget.memory)
 
     def errors(self, length: int, reader: Spot, form: str = "tokens") -> AttentionErrors:
         """For inputs of so many letters, or fewer where there are no positions.
@@ -119,11 +120,13 @@ class AttentionRounding:
             reader: The token that reads.
             form: How inputs are given: `tokens`, or `compressed`.
         """
-        name = length, reader, form
-        if name not in self._kept:
+
+        def make() -> AttentionErrors:
             with ctx.workprec(PRECISION):
-                self._kept[name] = self._errors(length, reader, form)
-        return self._kept[name]
+                return self._errors(length, reader, form)
+
+        numbers = self.spec.n_heads * length * self.spec.n_letters * self.spec.d_head
+        return self._kept.get((length, reader, form), numbers, make)
 
     def _errors(self, length: int, reader: Spot, form: str) -> AttentionErrors:
         state, heads = self._embedded(reader).known, []

@@ -145,42 +145,32 @@ class TableParts:
             shown &= ~apart | [len(set(leaf.classes)) == 2 for leaf in leaves]
             wanted = np.where(wrong[:, None], classes == labels[:, None], True)
             wanted &= classes != winner[:, None]
-            for float32 in (False, True):  # what holds in float32 is shown over the reals, too
-                at = np.flatnonzero(shown & (marked == float32))
-                if len(at):
-                    shown[at] &= judge.on_paths(sets[at], winner[at], wanted[at], float32)
+            # What holds in float32 is shown over the reals, too.
+            shown = _shown(judge, sets, shown & ~marked, winner, wanted, False) | _shown(
+                judge, sets, shown & marked, winner, wanted, True
+            )
         return shown
 
     def _each(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets, which: Sequence[int]) -> None:
         """Every input of these leaves: in intervals where they suffice, else in balls."""
         judge, singles = self.judges[0], sets.singles(which)
-        labels = singles.labels()
-        right, rival = judge.of_label(singles, labels)
-        only_label = labels[:, None] == np.arange(self.n_classes)
-        left, beaten = np.flatnonzero(~right), np.zeros(len(singles), dtype=bool)
-        beaten[left] = judge.on_paths(singles[left], rival[left], only_label[left])
         inputs = [(*labelled, leaves[leaf].float32) for leaf in which
                   for labelled in sets.strings(leaf)]  # fmt: skip
-        sure = self._sure(singles, labels, rival, right, [float32 for *_, float32 in inputs])
+        labels, marked = singles.labels(), np.array([float32 for *_, float32 in inputs])
+        right, rival = judge.of_label(singles, labels)
+        winner = np.where(right, labels, rival)
+        # A label is to beat all others, a rival the label.
+        wanted = right[:, None] ^ (labels[:, None] == np.arange(self.n_classes))
+        beaten = _shown(judge, singles, ~right & (rival != labels), winner, wanted, False)
+        sure = _shown(judge, singles, (right | beaten) & marked, winner, wanted, True)
         for i, (string, label, _) in enumerate(inputs):
             known = bool(right[i] or beaten[i])
             answer = None if known else judge.answer_to_string(string)
             if known or answer is not None:
                 good = bool(right[i]) if known else answer == label
-                tally.add(good, 1, bool(sure[i]) and known)
+                tally.add(good, 1, bool(sure[i]))
                 if not good:
                     tally.failed(string)
-
-    def _sure(
-        self, singles: Sets, labels: Index, rival: Index, right: Mask, asked: Sequence[bool]
-    ) -> Mask:
-        """Which inputs are answered so in float32 for certain."""
-        sure, at = np.zeros(len(singles), dtype=bool), np.flatnonzero(asked)
-        if len(at):
-            wanted = right[:, None] ^ (labels[:, None] == np.arange(self.n_classes))
-            winner = np.where(right, labels, rival)[at]
-            sure[at] = self.judges[0].on_paths(singles[at], winner, wanted[at], float32=True)
-        return sure
 
     def conclusion(self) -> dict[str, Any]:
         """Per table, how many inputs are right and wrong, and the first wrong one."""
@@ -190,3 +180,13 @@ class TableParts:
             every = inputs == self.judges[0].spec.n_letters ** table.length
             parts.append(tally.stated(name, inputs, every))
         return {"tables": parts}
+
+
+def _shown(
+    judge: Judge, sets: Sets, asked: Mask, winner: Index, wanted: Mask, float32: bool
+) -> Mask:
+    """In which of the sets that are asked about a class beats each wanted one."""
+    shown, at = np.zeros(len(sets), dtype=bool), np.flatnonzero(asked)
+    if len(at):
+        shown[at] = judge.on_paths(sets[at], winner[at], wanted[at], float32)
+    return shown

@@ -17,17 +17,30 @@ from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD
-from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal
-from tsc_interp.verification.checker.attention_rounding import (
+from tsc_interp.trusted.balls import UNKNOWN
+from tsc_interp.trusted.budget import Budget
+from tsc_interp.trusted.float32 import Known, Norm, add, linear, normed
+from tsc_interp.trusted.float_attention import (
+    AttentionErrors,
     AttentionRounding,
-    Drift,
-    Heard,
+    HeadErrors,
     Token,
     _mixed,
 )
-from tsc_interp.verification.checker.kernel import UNKNOWN
-from tsc_interp.verification.checker.norm_rounding import Norm, normed
-from tsc_interp.verification.checker.rounding import Known, add, linear
+from tsc_interp.trusted.forward import Forward
+from tsc_interp.trusted.positions import alibi_slopes, rotary, sinusoidal
+from tsc_interp.trusted.spec import read_model
+
+
+def rounding(checkpoint: Checkpoint, budget: Any = None) -> AttentionRounding:
+    return AttentionRounding(Forward(read_model(checkpoint.to_bytes())), budget or allowed())
+
+
+def allowed() -> Budget:
+    budget = Budget()
+    budget.restart()
+    return budget
+
 
 U, TINY = arb(2) ** -24, arb(2) ** -120
 SLACK = 2.0**-40
@@ -229,7 +242,7 @@ def compare(checkpoint: Checkpoint, length: int, sizes: list[float]) -> None:
         weights = {**checkpoint.weights}
         weights["embed.W_E"] = (weights["embed.W_E"] * size).astype(np.float32)
         smaller = Checkpoint(config, weights)
-        found = AttentionRounding(smaller).drift(length, reader)
+        found = rounding(smaller).errors(length, reader)
         with ctx.workprec(256):
             heads, rounded, sizes_ = ByHand(smaller).drift(length, reader)
         np.testing.assert_allclose(found.rounded, rounded, rtol=1e-13)
@@ -246,9 +259,9 @@ def test_what_a_direction_hears() -> None:
     """|q W_O| · own + the share of half the range of means, and room for what float64 rounds."""
     values = np.array([[1.0, -4.0], [3.0, 2.0], [-2.0, 0.5]])
     own, out = np.array([0.25, 0.5]), np.array([[1.0, -2.0, 0.5], [4.0, 1.0, -1.0]])
-    head = Heard(0.125, values, own, out)
+    head = HeadErrors(0.125, values, own, out)
     q = np.array([[1.0, 0.5, -2.0], [0.0, -1.0, 1.0]])
-    drift = Drift([head, head], np.array([0.5, 2.0, 1.0]), np.zeros(3))
+    drift = AttentionErrors([head, head], np.array([0.5, 2.0, 1.0]), np.zeros(3))
     for row, direction in enumerate(q):
         read = [sum(direction[j] * out[i, j] for j in range(3)) for i in range(2)]
         wide = [sum(abs(direction[j] * out[i, j]) for j in range(3)) for i in range(2)]
@@ -270,7 +283,7 @@ READER = (FIRST_LETTER, 1)
 def test_keys_that_are_met_and_keys_that_are_masked() -> None:
     def spots(length: int, reader: tuple[int, int], **options: Any) -> Any:
         checkpoint = ordered_checkpoint(PLAIN.replace(n_positions=3, **options), 5)
-        return AttentionRounding(checkpoint)._spots(length, reader)
+        return rounding(checkpoint)._spots(length, reader)
 
     letters = [FIRST_LETTER, FIRST_LETTER + 1]
     both = [(token, place) for place in (0, 1) for token in letters]
@@ -282,14 +295,14 @@ def test_keys_that_are_met_and_keys_that_are_masked() -> None:
     assert spots(2, cls, **first, attend_cls=True) == ([*later, cls], padded)
     assert spots(2, cls, **first, attend_cls=False) == (later, [*padded, cls])
     assert spots(2, (CLS, 2), reads="last") == ([*both, (CLS, 2)], padded)
-    bare = AttentionRounding(ordered_checkpoint(PLAIN.replace(n_positions=0), 5))
+    bare = rounding(ordered_checkpoint(PLAIN.replace(n_positions=0), 5))
     assert bare._spots(2, (letters[0], 0)) == ([(token, 0) for token in letters], [(PAD, 0)])
 
 
 def test_a_masked_key_that_may_overflow_leaves_nothing_known() -> None:
     """0 times infinity is no number: scores and values of every token must be finite."""
-    made = AttentionRounding(ordered_checkpoint(PLAIN.replace(n_positions=3), 5))
-    assert made._head(0, 2, READER)[0].is_finite()
+    made = rounding(ordered_checkpoint(PLAIN.replace(n_positions=3), 5))
+    assert made._head(0, 2, READER, "tokens")[0].is_finite()
     score, project = made._score, made._projected
 
     def no_score(head: int, query: Any, reader: Any, spot: Any, length: int) -> Known:
@@ -298,7 +311,7 @@ def test_a_masked_key_that_may_overflow_leaves_nothing_known() -> None:
         return score(head, query, reader, spot, length)
 
     with patch.object(made, "_score", no_score):
-        assert not made._head(0, 2, READER)[0].is_finite()
+        assert not made._head(0, 2, READER, "tokens")[0].is_finite()
     masked = made._read((PAD, 1))
 
     def no_value(part: str, head: int, read: Token) -> Token:
@@ -308,13 +321,13 @@ def test_a_masked_key_that_may_overflow_leaves_nothing_known() -> None:
         return found
 
     with patch.object(made, "_projected", no_value):
-        assert not made._head(0, 2, READER)[0].is_finite()
+        assert not made._head(0, 2, READER, "tokens")[0].is_finite()
 
 
 @pytest.mark.parametrize("option", ["plain", "alibi"])
 def test_underflow_counts_where_nothing_is_met(option: str) -> None:
     positions = "alibi" if option == "alibi" else "learned"
-    made = AttentionRounding(ordered_checkpoint(PLAIN.replace(positions=positions), 5))
+    made = rounding(ordered_checkpoint(PLAIN.replace(positions=positions), 5))
     zero = Token([arb(0)] * 2, [Known(arb(0), arb(0))] * 2)
     with patch.object(made, "_met", lambda *_: zero):
         found = made._score(0, zero, READER, READER, 2)
@@ -338,7 +351,7 @@ def test_underflow_counts_where_nothing_is_met(option: str) -> None:
 )  # fmt: skip
 def test_a_score_that_may_overflow(real: float, size: float, error: float, fits: bool) -> None:
     """What is added up, the score itself and its error, together: below 2^126."""
-    made = AttentionRounding(ordered_checkpoint(PLAIN.replace(attention_scale=1.0), 5))
+    made = rounding(ordered_checkpoint(PLAIN.replace(attention_scale=1.0), 5))
     none = Known(arb(0), arb(0))
     large, top = arb(2) ** 62, arb(2) ** 63
     query = Token([large, arb(0)], [Known(large, arb(0)), none])
@@ -350,19 +363,18 @@ def test_a_score_that_may_overflow(real: float, size: float, error: float, fits:
 
 def test_a_norm_divides_by_no_more_than_is_known() -> None:
     """A divisor is a ball, and the error is largest at its lower end."""
-    made = AttentionRounding(ordered_checkpoint(PLAIN.replace(norm="rms"), 5))
+    made = rounding(ordered_checkpoint(PLAIN.replace(norm="rms"), 5))
     token = Token([arb(1)] * 3, [Known(arb(1), arb(0))] * 3)
     norm = Norm(False, [arb(1)] * 3, [arb(0)] * 3)
-    with patch.object(made.heads, "divisor", lambda _: arb(2, 0.5)):
+    with patch.object(made.forward, "divisor", lambda _: arb(2, 0.5)):
         found = made._normed_token(norm, token, token.real)
-    expected = normed(token.known, norm, token.real, arb(1.5), made.config.norm_eps)
+    expected = normed(token.known, norm, token.real, arb(1.5), made.spec.norm_eps)
     for one, other in zip(found.known, expected, strict=True):
         assert float(one.error) == pytest.approx(float(other.error), rel=1e-9)
 
 
-def test_the_time_of_every_key_is_paid_for() -> None:
-    paid: list[int] = []
-    made = AttentionRounding(ordered_checkpoint(PLAIN, 5), lambda: paid.append(1))
-    made.drift(3, (FIRST_LETTER, 2))
-    keys = 3 * PLAIN.n_letters
-    assert len(paid) >= PLAIN.n_heads * keys
+def test_the_time_of_every_key_is_counted() -> None:
+    made, spent = rounding(ordered_checkpoint(PLAIN, 5)), []
+    made.spend = lambda: spent.append(1)  # type: ignore[assignment, misc]
+    made.errors(3, (FIRST_LETTER, 2))
+    assert len(spent) >= PLAIN.n_heads * 3 * PLAIN.n_letters

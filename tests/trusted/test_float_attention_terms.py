@@ -1,6 +1,6 @@
 """Terms of the float32 bound of attention, against sums written out by hand.
 
-The adversary of test_layer_rounding.py attacks the whole bound; a term that is small beside the
+The adversary of test_float_layer.py attacks the whole bound; a term that is small beside the
 others could shrink there unseen.
 """
 
@@ -12,11 +12,12 @@ from unittest.mock import patch
 import pytest
 from flint import arb
 
+from tests.trusted.test_float_attention import rounding
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.verification.checker.attention_rounding import AttentionRounding, Token, _mixed
-from tsc_interp.verification.checker.rounding import Known
+from tsc_interp.trusted.float32 import Known
+from tsc_interp.trusted.float_attention import AttentionRounding, Token, _mixed
 
 U, TINY = 2.0**-24, 2.0**-120
 READER = (FIRST_LETTER, 1)
@@ -32,7 +33,7 @@ def attention(**options: object) -> AttentionRounding:
         reads="last_letter",
         attend_cls=True,
     )
-    return AttentionRounding(ordered_checkpoint(config.replace(**options), 5))
+    return rounding(ordered_checkpoint(config.replace(**options), 5))
 
 
 def gamma(terms: int) -> float:
@@ -49,7 +50,7 @@ def test_how_much_weights_move(size: float, error: float) -> None:
         return Known(next(sizes, arb(0)), arb(error))
 
     with patch.object(AttentionRounding, "_score", score):
-        found, held, mixed = made._head(0, 1, READER)
+        found, held, mixed = made._head(0, 1, READER, "tokens")
     assert held.shape == (2, 2)
     assert len(mixed) == 2
     moved = expm1(error + U * 2 * (size + error) + 9 * U)
@@ -93,5 +94,5 @@ def test_scores_that_move_too_far_tell_nothing() -> None:
         with patch.object(
             AttentionRounding, "_score", lambda *_, off=error: Known(arb(0), arb(off))
         ):
-            assert made._head(0, 1, READER)[0].is_finite() == known
+            assert made._head(0, 1, READER, "tokens")[0].is_finite() == known
     assert exp(0.2) - 1 < 0.25 < exp(0.23) - 1

@@ -9,6 +9,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from tests.trusted.asking import Asked
+from tests.trusted.test_tables import faint
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import (
     longest,
@@ -16,12 +18,9 @@ from tests.verification.ordered_models import (
     random_config,
     wide_config,
 )
-from tests.verification.test_trellis_checker import faint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.strings import CLS, FIRST_LETTER
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import TrellisChecker
-from tsc_interp.verification.checker.trellis_model import TrellisModel
+from tsc_interp.trusted.sets import Sets
 
 CONFIG = ClassifierConfig(
     n_letters=3, n_heads=2, d_head=5, d_model=4, n_positions=6, reads="first", n_outputs=3
@@ -43,14 +42,12 @@ def configs() -> list[ClassifierConfig]:
 @pytest.mark.parametrize("config", configs())
 def test_means_over_tables_are_what_attention_adds(config: ClassifierConfig) -> None:
     checkpoint = ordered_checkpoint(config, 3, scale=1.0)
-    model, length = TrellisModel(checkpoint), min(3, longest(config, 30))
+    asked, length = Asked(checkpoint), min(3, longest(config, 30))
     places, last = np.arange(length), config.reads == "last_letter"
-    trellis = TrellisChecker(checkpoint).trellis("length", length)
     for string in product(range(config.n_letters), repeat=length):
-        letters, spot = np.array(string), model._spot(length, string[-1] if last else 0)
-        assert spot == model.reader(string)
-        keys = model._keys(length, spot)
-        assert keys is model._keys(length, spot)
+        letters, spot = np.array(string), asked.forward.reader(length, string[-1])
+        keys = asked.judge.order.keys(length, spot)
+        assert keys is asked.judge.order.keys(length, spot)
         x = keys.base.middle.copy()
         low, high = keys.base.low.copy(), keys.base.high.copy()
         for head in range(len(keys.weight)):
@@ -72,16 +69,16 @@ def test_means_over_tables_are_what_attention_adds(config: ClassifierConfig) -> 
         assert (real <= keys.reach.high).all()
         np.testing.assert_allclose(keys.reach.low, low, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(keys.reach.high, high, rtol=1e-9, atol=1e-9)
-    sets = Sets.whole(trellis)
+    sets = Sets.whole(asked.trellis(length))
     single = sets.singles([0])
     readers = [string[-1] if last else 0 for string, _ in sets.strings(0)]
-    assert model.readers(single).tolist() == readers
-    assert model.readers(sets).tolist() == [-1 if last else 0]
+    assert asked.judge.order.readers(single).tolist() == readers
+    assert asked.judge.order.readers(sets).tolist() == [-1 if last else 0]
 
 
 def test_no_weight_overflows_however_far_scores_are_apart() -> None:
-    model = TrellisModel(faint(740.0))
-    assert model._keys(3, (FIRST_LETTER, 2)).weight[0, 0].tolist()[2] == 1.0
+    keys = Asked(faint(740.0)).judge.order.keys(3, (FIRST_LETTER, 2))
+    assert keys.weight[0, 0].tolist()[2] == 1.0
 
 
 class Kept:
@@ -91,19 +88,19 @@ class Kept:
         self.asked: dict[str, int] = {}
 
     def get(self, key: Any, numbers: int, make: Any) -> Any:
-        self.asked[key[0]] = numbers
+        self.asked[str(key[0])] = numbers
         return make()
 
 
-def test_memory_and_time_are_paid_for() -> None:
+def test_memory_and_time_are_counted() -> None:
     """A weight, the values and a score for each key; queries and values of each spot."""
-    paid: list[int] = []
-    model = TrellisModel(ordered_checkpoint(CONFIG, 1), pay=lambda: paid.append(1))
-    kept: Any = Kept()
-    model._kept = kept
-    model._keys(5, (CLS, 0))
-    assert len(paid) == 2  # once for each head
-    model._drift(5, (CLS, 0))
-    assert kept.asked == {
-        "keys": 2 * 5 * 3 * (4 + 2), "met": 5 * 3 * (5 + 4), "drift": 2 * 5 * 3 * 5
-    }  # fmt: skip
+    asked, spent = Asked(ordered_checkpoint(CONFIG, 1)), []
+    tables: Any = asked.judge.order
+    tables._kept, tables.spend = Kept(), lambda: spent.append(1)
+    tables.keys(5, (CLS, 0))
+    assert len(spent) == 2  # once for each head
+    assert tables._kept.asked == {"5": 2 * 5 * 3 * (4 + 2), "met": 5 * 3 * (5 + 4)}
+    rounding: Any = asked.judge._rounding
+    rounding._kept = Kept()
+    rounding.errors(5, (CLS, 0))
+    assert rounding._kept.asked == {"5": 2 * 5 * 3 * 5}

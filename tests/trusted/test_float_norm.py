@@ -1,6 +1,6 @@
 """The float32 bound of a norm: every term by hand, and float32 itself in many orders of sums.
 
-`test_layer_rounding.py` attacks the bound of whole models, where a term that is small beside the
+`test_float_layer.py` attacks the bound of whole models, where a term that is small beside the
 others could shrink unseen. Here each term stands alone in some case.
 """
 
@@ -12,8 +12,7 @@ import pytest
 from flint import arb, ctx
 from mpmath import mpf
 
-from tsc_interp.verification.checker.norm_rounding import LEAST_EPS, Norm, normed
-from tsc_interp.verification.checker.rounding import Known
+from tsc_interp.trusted.float32 import LEAST_EPS, Known, Norm, normed
 
 U, TINY = mpf(2) ** -24, mpf(2) ** -120
 SIZES = [0.5, 2.0, 7.0, 0.25]

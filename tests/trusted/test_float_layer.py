@@ -10,15 +10,14 @@ import pytest
 import torch
 
 from tests.sizes import many
+from tests.trusted.asking import Asked
 from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_tokens, token_rows
-from tsc_interp.verification.checker.layer_rounding import gamma
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import TrellisChecker
-from tsc_interp.verification.checker.trellis_model import TrellisModel
+from tsc_interp.trusted.float_layer import gamma
+from tsc_interp.trusted.sets import Sets
 
 
 def run(checkpoint: Checkpoint, text: str, dtype: torch.dtype) -> tuple[np.ndarray, dict[str, Any]]:
@@ -80,25 +79,15 @@ def text_of(config: ClassifierConfig, string: tuple[int, ...]) -> str:
     return "".join(config.alphabet.letters[letter] for letter in string)
 
 
-def some_paths(model: TrellisModel, trellis: Any, rng: Any, edges: int) -> Sets:
+def some_paths(asked: Asked, trellis: Any, rng: Any, edges: int) -> Sets:
     """A set with one reader: at most so many edges of each stage, one of the last."""
     while True:
         chosen = [rng.permutation(len(stage))[:edges] for stage in trellis.stages]
         chosen[-1] = chosen[-1][:1]
         stages = zip(chosen, trellis.stages, strict=True)
         sets = Sets(trellis, [np.isin(np.arange(len(s)), edge)[None] for edge, s in stages])
-        if sets.has_paths[0] and model.readers(sets)[0] >= 0:
+        if sets.has_paths[0] and asked.judge.order.readers(sets)[0] >= 0:
             return sets
-
-
-def gaps(model: TrellisModel, sets: Sets, winner: int, float32: bool) -> Any:
-    """The checker's lower bounds on differences of outputs."""
-    every = np.arange(model.n_classes)
-    with np.errstate(all="ignore"):
-        found = model.gaps(
-            sets, model.readers(sets), np.array([winner]), every, np.array([float32])
-        )
-    return found[0]
 
 
 @pytest.mark.parametrize("seed", range(many(10, 48)))
@@ -106,13 +95,12 @@ def test_float32_stays_above_the_bound_in_every_order(seed: int) -> None:
     """Sets of one and of several strings, every option; times what the final norm divides by."""
     config = wide_config(seed)
     checkpoint = ordered_checkpoint(config, seed, scale=0.7)
-    checker, rng = TrellisChecker(checkpoint), np.random.default_rng(seed)
-    model = TrellisModel(checkpoint)
-    trellis = checker.trellis("length", min(4, (config.n_positions or 9) - int(config.has_cls)))
+    asked, rng = Asked(checkpoint), np.random.default_rng(seed)
+    trellis = asked.trellis(min(4, (config.n_positions or 9) - int(config.has_cls)))
     for edges in (1, 2, 3):
-        sets = some_paths(model, trellis, rng, edges)
-        for winner in range(model.n_classes):
-            real, bound = (gaps(model, sets, winner, float32) for float32 in (False, True))
+        sets = some_paths(asked, trellis, rng, edges)
+        for winner in range(asked.n_classes):
+            real, bound = (asked.gaps(sets, winner, float32)[0] for float32 in (False, True))
             assert (np.delete(bound, winner) < np.delete(real, winner)).all()
             if edges == 1:  # 5 % of it: nothing like a bound that is of no use
                 assert (real - bound <= 0.05 * np.maximum(np.abs(real), 1.0)).all()
@@ -261,15 +249,14 @@ def attacked(seed: int) -> ClassifierConfig:
 def test_no_adversary_gets_below_the_bound(seed: int) -> None:
     config = attacked(seed)
     checkpoint = ordered_checkpoint(config, seed, scale=(0.7, 1.5)[seed % 2])
-    checker, rng = TrellisChecker(checkpoint), np.random.default_rng(seed)
-    model, adversary = TrellisModel(checkpoint), Adversary(checkpoint)
-    trellis = checker.trellis("length", 4)
+    asked, rng, adversary = Asked(checkpoint), np.random.default_rng(seed), Adversary(checkpoint)
+    trellis = asked.trellis(4)
     for edges in (1, 2):
-        sets = some_paths(model, trellis, rng, edges)
-        winner = int(rng.integers(model.n_classes))
-        bound, exact = gaps(model, sets, winner, True), gaps(model, sets, winner, False)
+        sets = some_paths(asked, trellis, rng, edges)
+        winner = int(rng.integers(asked.n_classes))
+        bound, exact = asked.gaps(sets, winner, True)[0], asked.gaps(sets, winner)[0]
         for string, _ in list(sets.strings(0))[:2]:
-            for other in set(range(model.n_classes)) - {winner}:
+            for other in set(range(asked.n_classes)) - {winner}:
                 real, least = adversary.worst(string, winner, other)
                 assert real >= exact[other] - 1e-9 * (1 + abs(real))
                 assert least >= bound[other]
@@ -294,10 +281,11 @@ def test_what_may_overflow_is_not_shown() -> None:
 
     def shown(weights: Any, **options: Any) -> bool:
         changed = Checkpoint(config.replace(**options), weights)
-        model, trellis = TrellisModel(changed), TrellisChecker(changed).trellis("length", 3)
-        sets = some_paths(model, trellis, np.random.default_rng(0), 1)
-        assert np.isfinite(gaps(model, sets, 0, False)[1])
-        return bool(np.isfinite(gaps(model, sets, 0, True)[1]))
+        asked = Asked(changed)
+        trellis = asked.trellis(3)
+        sets = some_paths(asked, trellis, np.random.default_rng(0), 1)
+        assert np.isfinite(asked.gaps(sets, 0)[0, 1])
+        return bool(np.isfinite(asked.gaps(sets, 0, True)[0, 1]))
 
     assert shown(checkpoint.weights)
     for name, size in {
