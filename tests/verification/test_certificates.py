@@ -15,6 +15,7 @@ import pytest
 from flint import ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tsc_interp.verification.keeper import Keeper
 
 from tests.cases import configs
 from tests.verification.models import planted, random_checkpoint, unfailing
@@ -30,7 +31,6 @@ from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.keeper import Keeper
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:

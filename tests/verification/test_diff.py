@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 from flint import arb
+from tsc_interp.verification.checker.identity import exact_form
 
 import tsc_interp as tsc
 from tests.verification import precise
@@ -28,7 +29,6 @@ from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification import CertificateError, check_agreement, diff
 from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.document import digest
-from tsc_interp.verification.checker.identity import exact_form
 
 CONFIGS = [
     ClassifierConfig(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from flint import ctx
+from tsc_interp.verification.search.proofs import prove_all_lengths
 
 from tests.sizes import many
 from tests.verification.models import (
@@ -27,7 +28,6 @@ from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.replay import replay_all
-from tsc_interp.verification.search.proofs import prove_all_lengths
 
 
 def first_errors(

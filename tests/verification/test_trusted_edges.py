@@ -12,20 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 from flint import arb
+from tsc_interp.verification.checker.identity import exact_form, has_form
 
+from tests.trusted.asking import Asked
 from tests.verification.models import planted, random_checkpoint
 from tests.verification.ordered_models import with_task
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import ContainsAll
-from tsc_interp.tasks import Automaton, trellis_of
+from tsc_interp.tasks import Automaton
+from tsc_interp.trusted.sets import Sets
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.checker.agreement import AgreementChecker
 from tsc_interp.verification.checker.check import Checker
-from tsc_interp.verification.checker.identity import exact_form, has_form
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.checker.trellis import TrellisChecker
-from tsc_interp.verification.checker.trellis_claims import Claim
 
 
 def with_weights(checkpoint: Checkpoint, **changes: Any) -> Checkpoint:
@@ -58,13 +58,11 @@ def test_ties_of_ordered_outputs_go_to_the_lower_index(biases: list[float], answ
     checkpoint = answers_by_bias(biases, n_positions=5)
     for label in (0, 1):
         task = Automaton(states=1, start=0, step=[[0, 0, 0]], label=[label])
-        checker = TrellisChecker(with_task(checkpoint, task))
+        asked = Asked(with_task(checkpoint, task))
         for length in (1, 2):
-            trellis = trellis_of(task, 3, length).of_label(label)
-            masks = [np.ones((2, len(stage)), dtype=bool) for stage in trellis.stages]
-            claims = [Claim("right"), Claim("wrong", 1 - label)]
-            shown = checker.hold(trellis, masks, claims)
-            assert shown.tolist() == [label == answer, label != answer]
+            every = Sets.whole(asked.trellis(length).of_label(label))
+            assert asked.holds(every) == (label == answer)
+            assert asked.holds(every, 1 - label) == (label != answer)
 
 
 def test_float32_room_is_that_of_the_longest_string_of_a_box() -> None:

@@ -87,6 +87,7 @@ def command(
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
+    from tsc_interp.verification.documents import is_certificate
     from tsc_interp.verification.questions import default_length
 
     if check is not None:
