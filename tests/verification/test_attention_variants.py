@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from flint import ctx
+from tsc_interp.verification.search.proofs import tail_bounds
 
 import tsc_interp as tsc
 from tests.cases import ATTENTION
@@ -22,8 +23,6 @@ from tsc_interp.verification import CertificateError, check
 from tsc_interp.verification.bounds.labels import all_supports
 from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 from tsc_interp.verification.checker.model import BoxModel
-from tsc_interp.verification.checker.trellis import TrellisChecker
-from tsc_interp.verification.search.proofs import tail_bounds
 
 COUNTED = {"score_scale": "sqrt_d_head_log_n_cls"}
 
@@ -40,8 +39,6 @@ def test_what_has_no_bounds_is_refused_with_the_reason(config: ClassifierConfig)
     if config.n_layers == 1:
         with pytest.raises(UnsupportedError, match=words):
             tsc.verify_ordered(checkpoint, 3)
-        with pytest.raises(CertificateError, match=words):
-            TrellisChecker(checkpoint)
     assert ClassifierConfig.from_json(config.to_json()) == config
     with pytest.raises(UnsupportedError, match=rf"{words}|log n"):
         tsc.HookedClassifier.from_checkpoint(checkpoint).to_transformer_lens()

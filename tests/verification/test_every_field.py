@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from flint import arb, ctx
+from flint import ctx
 
 import tsc_interp as tsc
 from tests.model import oracle

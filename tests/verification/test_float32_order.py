@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import random
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.trusted.asking import Asked, part_of
+from tests.trusted.test_float_layer import orders, run
 from tests.verification.ordered_models import (
     longest,
     ordered_checkpoint,
@@ -18,16 +19,17 @@ from tests.verification.ordered_models import (
     wide_config,
     with_task,
 )
-from tests.verification.test_layer_rounding import orders, run
-from tests.verification.test_trellis_checker import holds, part_of
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.tasks import Automaton
+from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.trees import mask_text
 from tsc_interp.verification import CertificateError
-from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import TrellisChecker
-from tsc_interp.verification.checker.trellis_claims import PartProved, TrellisProved
-from tsc_interp.verification.order.certificate_result import Float32Counts
+from tsc_interp.verification.order.certificate_result import (
+    Float32Counts,
+    PartProved,
+    TablesProved,
+)
 
 
 def answers(checkpoint: Checkpoint, string: tuple[int, ...]) -> set[int]:
@@ -43,28 +45,28 @@ def test_claims_hold_in_torch_whatever_the_order(block: int) -> None:
         draw = random.Random(seed)
         config = (wide_config if seed % 2 else random_config)(seed)
         checkpoint = ordered_checkpoint(config, seed)
-        checker = TrellisChecker(checkpoint)
-        trellis = checker.trellis("length", min(3, longest(config, 64)))
+        asked = Asked(checkpoint)
+        trellis = asked.trellis(min(3, longest(config, 64)))
         for _ in range(3):
             part = part_of(Sets.whole(trellis), draw)
             if part is None:
                 continue
             label = int(part.labels()[0])
-            right = holds(checker, part, float32=True)
+            right = asked.holds(part, float32=True)
             beaten = any(
-                holds(checker, part, by, float32=True)
-                for by in range(checker.model.n_classes)
-                if by != label
+                asked.holds(part, by, float32=True) for by in range(asked.n_classes) if by != label
             )
             # What is shown in float32 is shown over the reals.
-            assert not right or holds(checker, part)
-            alone = checker._certain(part.singles([0]))
+            assert not right or asked.holds(part)
+            alone = [
+                asked.answered(part.singles([0]), by, float32=True) for by in range(asked.n_classes)
+            ]
             for number, (string, _) in enumerate(list(part.strings(0))[:8]):
                 said = answers(checkpoint, string)
                 assert not right or said == {label}, config
                 assert not beaten or label not in said, config
-                assert not alone[0][number] or said == {label}
-                assert not alone[1][number] or label not in said
+                for by in range(asked.n_classes):
+                    assert not alone[by][number] or said == {by}
             shown += right or beaten
     assert shown > 2
 
@@ -94,40 +96,22 @@ def test_a_margin_within_rounding_is_right_over_the_reals_only() -> None:
 
 def test_no_leaf_can_claim_float32_that_is_not_shown() -> None:
     """A tree of two leaves, one for each last letter: true over the reals, and in float32 not."""
-    last = base64.b64encode(np.packbits([True, False]).tobytes()).decode()
+    last = mask_text(np.array([True, False]))
 
-    def derived(gap: float, *leaves: list[Any]) -> PartProved:
-        tree = [["cut", 2, last], *leaves]
-        parts = [{"length": 3, "groups": [{"labels": [1], "tree": tree}]}]
-        return TrellisChecker(nearly_tied(gap)).derive(parts).parts[0]
+    def derived(gap: float, *leaves: list[Any]) -> dict[str, Any]:
+        part = {"table": 0, "labels": [1], "tree": [["cut", 2, last], *leaves]}
+        return Asked(nearly_tied(gap)).derive(3, part, float32="tokens")
 
-    assert derived(1e-9, ["right"], ["right"]).right == 8
-    sure = derived(1.0, ["right", "float32"], ["right"])
-    assert (sure.right, sure.float32) == (8, {"right": 4, "wrong": 0})
-    assert sure.conclusion()["float32"] == {"right": "4", "wrong": "0"}
-    each = derived(1e-9, ["each", "float32"], ["right"])
-    assert (each.right, each.float32) == (8, None)
-    for leaves in ([["right", "float32"], ["right"]], [["right"], ["right", "float32"]]):
-        with pytest.raises(CertificateError, match="not proved right"):
+    assert derived(1e-9, ["is", 1], ["is", 1])["right"] == "8"
+    sure = derived(1.0, ["is", 1, "float32"], ["is", 1])
+    assert (sure["right"], sure["float32"]) == ("8", {"right": "4", "wrong": "0"})
+    each = derived(1e-9, ["each", "float32"], ["is", 1])
+    assert (each["right"], each["float32"]) == ("8", {"right": "0", "wrong": "0"})
+    for leaves in ([["is", 1, "float32"], ["is", 1]], [["is", 1], ["is", 1, "float32"]]):
+        with pytest.raises(CertificateError, match="not proved is"):
             derived(1e-9, *leaves)
     with pytest.raises(CertificateError, match="not proved wrong"):
         derived(-1e-9, ["wrong", 0, "float32"], ["wrong", 0])
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        ["open", "float32"],
-        ["float32"],
-        ["right", "float64"],
-        ["right", "float32", "float32"],
-        ["wrong", "float32"],
-    ],
-)
-def test_leaves_that_are_none_are_refused(node: list[Any]) -> None:
-    parts = [{"length": 2, "groups": [{"labels": [1], "tree": [node]}]}]
-    with pytest.raises(CertificateError):
-        TrellisChecker(nearly_tied(1.0)).derive(parts)
 
 
 def test_counts_of_a_certificate_are_those_of_torch() -> None:
@@ -138,7 +122,7 @@ def test_counts_of_a_certificate_are_those_of_torch() -> None:
     certificate: Any = tsc.certify(checkpoint, lengths=[length], float32=True)
     known, checked = certificate.float32, tsc.check(certificate.document, checkpoint)
     assert checked.parts[0].float32 == {"right": known.right, "wrong": known.wrong}
-    sets = Sets.whole(TrellisChecker(checkpoint).trellis("length", length))
+    sets = Sets.whole(Asked(checkpoint).trellis(length))
     said = [(answers(checkpoint, string), label) for string, label in sets.strings(0)]
     assert known.right <= sum(found == {label} for found, label in said)
     assert known.wrong <= sum(label not in found for found, label in said)
@@ -149,12 +133,12 @@ def test_steps_count_an_input_once() -> None:
     def part(step: int, right: int, wrong: int) -> PartProved:
         return PartProved("step", step, 100, 90, 10, None, {"right": right, "wrong": wrong})
 
-    both = TrellisProved("adding", (part(0, 95, 2), part(1, 90, 4)))
+    both = TablesProved("adding", (part(0, 95, 2), part(1, 90, 4)))
     assert Float32Counts.of(both) == Float32Counts(100, 85, 4)
     assert Float32Counts(100, 85, 4).depends == 11
-    many = TrellisProved("adding", (part(0, 10, 2), part(1, 20, 4)))
+    many = TablesProved("adding", (part(0, 10, 2), part(1, 20, 4)))
     assert Float32Counts.of(many) == Float32Counts(100, 0, 4)
-    silent = TrellisProved("adding", (PartProved("step", 0, 100, 90, 10, None),))
+    silent = TablesProved("adding", (PartProved("step", 0, 100, 90, 10, None),))
     assert Float32Counts.of(silent) is None
 
 

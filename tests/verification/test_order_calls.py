@@ -107,7 +107,7 @@ def test_a_certificate_of_either_is_checked(
     short = running_sum((0, 1, -1), 3)
     certificate: Any = tsc.certify(short, lengths=[3, 4])
     proved: Any = tsc.check(certificate.document, short)
-    assert [int(part["wrong"]) for part in certificate.document["conclusion"]["parts"]] == [0, 32]
+    assert [int(part["wrong"]) for part in certificate.document["conclusion"]["tables"]] == [0, 32]
     assert proved.sentences == certificate.proved
 
 

@@ -23,7 +23,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import forward
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_strings
-from tsc_interp.verification.checker.heads import Heads
+from tsc_interp.trusted.forward import Forward
+from tsc_interp.trusted.spec import read_model
 from tsc_interp.verification.order.exact import OrderedExact
 
 
@@ -60,17 +61,25 @@ def test_exact_evaluation_is_the_forward_pass(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_checkers_scores_and_values_are_the_searchs(seed: int) -> None:
+def test_the_trusted_scores_and_values_are_the_searchs(seed: int) -> None:
     """Two implementations that share tables of positions and nothing else."""
     config = wide_config(seed)
     checkpoint = ordered_checkpoint(config, seed)
-    exact, heads, length = OrderedExact(checkpoint), Heads(checkpoint), 3
+    exact, length = OrderedExact(checkpoint), 3
+    forward = Forward(read_model(checkpoint.to_bytes()))
     readers = exact.reading_tokens(length)
     keys = [(2 + letter, place) for place in range(length) for letter in range(config.n_letters)]
     with ctx.workprec(200):
         for head in range(config.n_heads):
-            ours, theirs = (one.heard(head, readers, keys, length) for one in (exact, heads))
-            for a, b in zip(ours, theirs, strict=True):
+            ours = exact.heard(head, readers, keys, length)
+            asked, met = (
+                forward.normed("blocks.0.ln1", forward.embedded(spots)) for spots in (readers, keys)
+            )
+            queries = forward.met("Q", 0, head, asked, readers)
+            scores = forward.scores(
+                head, queries, readers, forward.met("K", 0, head, met, keys), keys, length
+            )
+            for a, b in zip(ours, (scores, forward.added(0, head, met)), strict=True):
                 for x, y in zip(a.entries(), b.entries(), strict=True):
                     assert x.overlaps(y)
                     assert x.rad() < 1e-40

@@ -13,6 +13,7 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tsc_interp.verification.search.proofs import _ChartSearch, prove_all_lengths, tail_bounds
 
 from tests.cases import configs
 from tests.verification.models import (
@@ -30,7 +31,6 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.bounds.labels import all_supports
 from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
-from tsc_interp.verification.search.proofs import _ChartSearch, prove_all_lengths, tail_bounds
 from tsc_interp.verification.search.search import RIGHT, WRONG, TaskJudge
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}

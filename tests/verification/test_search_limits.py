@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tsc_interp.verification.search.proofs import prove_all_lengths
 
 from tests.verification.enumeration import same_counts
 from tests.verification.models import (
@@ -39,7 +40,6 @@ from tsc_interp.verification.search.cutting import (
     halves,
     longest_sides,
 )
-from tsc_interp.verification.search.proofs import prove_all_lengths
 from tsc_interp.verification.search.search import search_support, search_supports
 from tsc_interp.verification.summaries import counterexample
 

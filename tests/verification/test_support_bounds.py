@@ -15,6 +15,7 @@ import mpmath
 import numpy as np
 import pytest
 from flint import arb, ctx
+from tsc_interp.verification.search.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
 
 from tests.cases import CONFIGS
 from tests.verification import precise
@@ -25,7 +26,6 @@ from tsc_interp.rules import ContainsAll
 from tsc_interp.verification.bounds.layered import LayeredSupport
 from tsc_interp.verification.bounds.supports import TIE, Supports, ZeroSupport, count_box_bounds
 from tsc_interp.verification.bounds.tables import TableSupport, _radius
-from tsc_interp.verification.search.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}
 SCORES, VALUES = [0.25, -0.5, 0.75], [1.0, -2.0, 4.0]

@@ -24,8 +24,8 @@ from tests.verification.ordered_models import (
 )
 from tests.verification.test_trellis_search import adder, oracle, random_automaton
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.verification.checker.trellis_claims import PartProved
 from tsc_interp.verification.order import partition
+from tsc_interp.verification.order.certificate_result import PartProved
 from tsc_interp.verification.order.exact import OrderedExact
 
 SCALES = (0.01, 0.5, 1.0, 2.0, 4.0, 10.0)

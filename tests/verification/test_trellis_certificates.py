@@ -15,8 +15,11 @@ import tsc_interp as tsc
 from tests.verification.ordered_models import copying, ordered_checkpoint, with_task
 from tests.verification.test_trellis_search import adder
 from tsc_interp.tasks import Maximum, SumSign
+from tsc_interp.trusted.judge import Judge
+from tsc_interp.trusted.language import packed, unpacked
+from tsc_interp.trusted.replay import Replay, replay, sealed
+from tsc_interp.trusted.spec import read_model
 from tsc_interp.verification import CertificateError, read_certificate
-from tsc_interp.verification.checker.trellis_model import TrellisModel
 from tsc_interp.verification.order import certificates, partition
 from tsc_interp.verification.order.certificates import certify_order
 
@@ -32,20 +35,19 @@ def test_steps_are_certified_and_the_verdict_carries_the_certificate(tmp_path: P
     assert verdict.to_dict()["certified"] == list(verdict.certificate.proved)
 
 
-def test_what_the_checker_does_not_show_is_cut_or_left_open(
+def test_what_is_not_shown_is_cut_or_left_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A checker that agrees to nothing leaves small regions to be evaluated input by input."""
+    """A trusted base that shows nothing leaves small regions to be evaluated input by input."""
     config = tsc.ClassifierConfig(
         n_letters=3, n_outputs=3, task=SumSign(values=[1, -1, 0]), reads="last_letter",
         attend_cls=True, n_positions=5,
     )  # fmt: skip
     checkpoint = ordered_checkpoint(config, 4)
-    shows_nothing = lambda _, __, masks, ___: np.zeros(len(masks[0]), dtype=bool)  # noqa: E731
-    monkeypatch.setattr(certificates.TrellisChecker, "hold", shows_nothing)
+    shows_nothing = lambda _, sets, __: np.zeros(len(sets), dtype=bool)  # noqa: E731
+    monkeypatch.setattr(certificates._Asked, "shown", shows_nothing)
     certificate = certify_order(checkpoint, [5])
-    kinds = {node[0] for part in certificate.document["parts"] for group in part["groups"]
-             for node in group["tree"]}  # fmt: skip
+    kinds = {node[0] for part in certificate.document["parts"] for node in part["tree"]}
     assert kinds == {"cut", "each"}
     verdict = tsc.verify(checkpoint, lengths=[5])
     assert certificate.checked.parts[0].wrong == verdict.wrong
@@ -57,27 +59,60 @@ def test_a_leaf_is_derived_once_when_it_is_written_and_again_when_it_is_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     derived: list[bytes] = []
-    holds = TrellisModel.hold
+    on_paths = Judge.on_paths
 
-    def hold(model: Any, sets: Any, by: Any, float32: Any) -> Any:
-        rows = np.concatenate([*sets.masks, by[:, None], float32[:, None]], axis=1)
+    def bounded(judge: Any, sets: Any, winner: Any, wanted: Any, float32: bool = False) -> Any:
+        rows = np.concatenate([*sets.masks, winner[:, None], wanted], axis=1)
         derived.extend(row.tobytes() for row in rows)
-        return holds(model, sets, by, float32)
+        return on_paths(judge, sets, winner, wanted, float32)
 
-    monkeypatch.setattr(TrellisModel, "hold", hold)
+    monkeypatch.setattr(Judge, "on_paths", bounded)
     monkeypatch.setattr(partition, "FEW", 1)
     checkpoint = copying(4, n_positions=4)
     checkpoint = with_task(checkpoint, Maximum())
     document = certify_order(checkpoint, [4]).document
-    leaves = [node for part in document["parts"] for group in part["groups"]
-              for node in group["tree"] if node[0] in ("right", "wrong")]  # fmt: skip
+    leaves = [node for part in document["parts"] for node in part["tree"]
+              if node[0] in ("is", "wrong")]  # fmt: skip
     assert len(derived) == len(set(derived)) >= len(leaves) > 4
     derived.clear()
     tsc.check(document, checkpoint)
     assert len(derived) >= len(leaves)
 
 
-def test_an_old_certificate_is_refused_with_the_command_for_a_new_one() -> None:
-    document: dict[str, Any] = {"schema": "tsc-interp/ordered-certificate/1"}
-    with pytest.raises(CertificateError, match="verify MODEL --certify"):
-        tsc.check(document, adder(1))
+@pytest.mark.parametrize("kind", ["ordered-certificate/1", "trellis-certificate/1"])
+def test_an_old_certificate_is_refused_with_the_command_for_a_new_one(kind: str) -> None:
+    with pytest.raises(CertificateError, match=r"last read by .*verify MODEL --certify"):
+        tsc.check({"schema": f"tsc-interp/{kind}"}, adder(1))
+
+
+def test_a_proof_about_another_task_is_not_about_the_models_own() -> None:
+    """True of the tables that it has; that they are the model's task is not."""
+    checkpoint = with_task(copying(4, n_positions=4), Maximum())
+    document = tsc.certify(checkpoint, lengths=[3]).document
+    reader = read_model(checkpoint.to_bytes())
+    table = document["language"]["tables"][0]
+    labels = unpacked(table["labels"], 1, 1000)
+    for changed in (labels[:, ::-1] * 0, (labels + 1) % 4):
+        language = {"tables": [{**table, "labels": packed(changed)}]}
+        said = Replay([reader], language, None).run([])
+        forged = sealed([reader], language, None, [], said)
+        assert replay(forged, [reader]) == said
+        with pytest.raises(CertificateError, match="is not the one that the model's task"):
+            tsc.check(forged, checkpoint)
+    other = {"tables": [{**table, "name": {"step": 3}}]}
+    said = Replay([reader], other, None).run([])
+    with pytest.raises(CertificateError, match="has no step 3"):
+        tsc.check(sealed([reader], other, None, [], said), checkpoint)
+
+
+def test_a_proof_of_a_frame_names_letters_at_places() -> None:
+    frame = "[2] x{1..2} [3]; x=0..1"
+    config = tsc.ClassifierConfig(
+        n_letters=4, task={"kind": "framed", "frame": frame, "task": "parity"}, n_positions=5,
+        reads="last_letter", attend_cls=True,
+    )  # fmt: skip
+    checkpoint = ordered_checkpoint(config, 3)
+    certificate = tsc.certify(checkpoint)
+    parts = [(part.number, part.inputs) for part in certificate.checked.parts]
+    assert parts == [(1, 2), (2, 4)]
+    assert tsc.check(certificate, checkpoint) == certificate.checked

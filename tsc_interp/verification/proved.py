@@ -145,9 +145,7 @@ class Agreement:
         return cls(tuple(sentences), through, differ, first)
 
 
-def _singles(
-    config: ClassifierConfig, document: Mapping[str, Any]
-) -> dict[str, tuple[int, ...]]:
+def _singles(config: ClassifierConfig, document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """The single inputs of a document, and what they are answered with."""
     return {
         config.alphabet.write(part["counts"]): tuple(
