@@ -82,6 +82,7 @@ off_by = float(np.median(np.maximum(long, 1 / long)))
 assert off_by < 1.5
 assert np.median(short) > 2
 
+
 def holds_factors(kind: tuple) -> bool:
     """Whether the interval after ten epochs contains the number of factors the law uses."""
     low, high = median_interval(factors(kind, 10))
