@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from itertools import combinations, product
 from math import comb
 
@@ -23,6 +24,22 @@ MOST_SUPPORTS = 4096
 """Sets of letters compared: as many as exact verification decides, so all that it asks for."""
 LONGEST = 1000
 """The count of a letter that stands for long strings."""
+
+
+def labels_digest(task: Rule, n_letters: int) -> str:
+    """Return SHA-256 of what a task of counts says of strings and of supports.
+
+    A task of one's own is named by its kind in a configuration, which says nothing of its code;
+    what is kept of such a task is kept for these labels.
+
+    Example:
+        >>> from tsc_interp.rules import ContainsAll, Parity
+        >>> labels_digest(ContainsAll(letters="a"), 2) == labels_digest(Parity(), 2)
+        False
+    """
+    classes = task.classes(_counts(n_letters).copy())
+    shared = [_shared(task, frozenset(LETTERS[i] for i in s)) for s in _supports(n_letters)]
+    return sha256(classes.tobytes() + repr(shared).encode()).hexdigest()
 
 
 def check_supports(task: Rule, n_letters: int) -> None:

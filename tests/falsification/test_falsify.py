@@ -129,7 +129,7 @@ def test_a_killed_search_goes_on_and_ends_alike(missed, tmp_path):
         {"model": model, "label": palindrome, "frame": PAIRS.replace(name="other")},
         {"model": model, "label": any_letter, "frame": PAIRS},
     ):
-        with pytest.raises(UsageError, match="another model or frame"):
+        with pytest.raises(UsageError, match="another model, frame or label"):
             tsc.falsify(**other, state=state)
 
 

@@ -28,7 +28,7 @@ from tsc_interp.tasks import Addition
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.document import digest
 from tsc_interp.verification.checker.sets import Sets
-from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
+from tsc_interp.verification.checker.trellis import EACH, SCHEMA, VERSION, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim
 from tsc_interp.verification.order.certificates import _derived
 
@@ -98,7 +98,7 @@ def certificate(checkpoint: Checkpoint, numbers: list[int], kind: str = "length"
         ]
         parts.append({kind: number, "groups": groups})
     document = {
-        "schema": SCHEMA.name(),
+        "schema": SCHEMA.name(VERSION),
         "weight_hash": checkpoint.weight_hash(),
         "task": checkpoint.config.task.model_dump(mode="json"),
         "parts": parts,
@@ -301,7 +301,8 @@ def test_no_cut_can_be_moved_dropped_or_repeated(short):
         lambda d: d["conclusion"]["parts"][2].update(inputs="28"),
         lambda d: d["conclusion"]["parts"][1].update(first_wrong=[2, 2]),
         lambda d: d.update(weight_hash="0" * 64),
-        lambda d: d.update(schema="tsc-interp/trellis-certificate/2"),
+        lambda d: d.update(schema="tsc-interp/trellis-certificate/1"),
+        lambda d: d["conclusion"]["parts"][0].update(table="0" * 64),
         lambda d: d.update(task={"kind": "parity", "letter": "a", "odd": True}),
         lambda d: d.update(more=1),
     ],

@@ -69,15 +69,16 @@ def test_leaves_add_up() -> None:
 
 
 def test_parts_say_what_was_derived() -> None:
-    part = PartProved("length", 4, 1000, 700, 200, (0, 1), {"right": 5, "wrong": 6})
+    part = PartProved("length", 4, 1000, 700, 200, (0, 1), {"right": 5, "wrong": 6}, "ab")
     assert part.undecided == 100
     assert part.conclusion() == {
-        "length": 4, "inputs": "1000", "right": "700", "wrong": "200", "undecided": "100",
-        "first_wrong": [0, 1], "float32": {"right": "5", "wrong": "6"},
+        "length": 4, "table": "ab", "inputs": "1000", "right": "700", "wrong": "200",
+        "undecided": "100", "first_wrong": [0, 1], "float32": {"right": "5", "wrong": "6"},
     }  # fmt: skip
     step = PartProved("step", 2, 9, 9, 0, None)
     assert step.conclusion() == {
-        "step": 2, "inputs": "9", "right": "9", "wrong": "0", "undecided": "0", "first_wrong": None
+        "step": 2, "table": "", "inputs": "9", "right": "9", "wrong": "0", "undecided": "0",
+        "first_wrong": None,
     }  # fmt: skip
     proved = TrellisProved("sums", (part, step))
     assert list(proved) == [

@@ -22,7 +22,7 @@ from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.searching import Progress, Word, simplest_rows, simplicity
-from tsc_interp.falsification.state import State
+from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
 
@@ -34,7 +34,8 @@ _ONE_AT_A_TIME = Lock()
 Chunk = tuple[int, int, int]
 """(letters, first input, past the last)"""
 Forms = tuple[Runner, Exact]
-Decided = tuple[int, int, int, int, Word | None]
+Decided = tuple[str, int, int, int, int, Word | None]
+"""A hash of the labels, numbers of inputs (`_decided`), and the simplest wrong one."""
 
 
 def enumerate_all(
@@ -70,16 +71,15 @@ def enumerate_all(
     with one_thread(), ThreadPoolExecutor(workers) as pool:
         chunks = chunks_of(frame)
         while batch := list(islice(chunks, 4 * workers)):
-            known = {chunk: question.state.get(_key(chunk)) for chunk in batch}
-            unknown = [chunk for chunk in batch if known[chunk] is None]
+            asked = [(chunk, question.state.get(_key(chunk))) for chunk in batch]
             if client is None:
-                answers = list(pool.map(decide, unknown))
+                answers = list(pool.map(decide, asked))
             else:
-                answers = client.gather(client.map(decide, unknown, pure=False))
-            for chunk, answer in zip(unknown, answers, strict=True):
-                known[chunk] = answer
-                question.state.keep(_key(chunk), answer)
-            for *numbers, wrong_word in known.values():
+                answers = client.gather(client.map(decide, asked, pure=False))
+            for (chunk, known), answer in zip(asked, answers, strict=True):
+                if known is None:
+                    question.state.keep(_key(chunk), answer)
+            for _, *numbers, wrong_word in answers:
                 counts += numbers
                 words = [tuple(word) for word in (wrong_word, simplest) if word is not None]
                 simplest = min(words, key=lambda word: simplicity(frame, word), default=None)
@@ -136,13 +136,27 @@ def _forms(network: Network) -> Forms:
     return Runner(network, torch.float64, bounded=True), Exact(network)
 
 
-def _decided(question: Question, network: Network, forms: Forms | None, chunk: Chunk) -> Decided:
-    """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong."""
-    frame, (n, start, stop) = question.frame, chunk
-    runner, exact = forms or _forms(network)
+def _decided(
+    question: Question, network: Network, forms: Forms | None, asked: tuple[Chunk, Decided | None]
+) -> Decided:
+    """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong.
+
+    What is known already is taken if it was found for the same labels.
+    """
+    frame, (chunk, known) = question.frame, asked
+    n, start, stop = chunk
     letters = frame.listed(n, start, stop)
     rows = frame.rows(letters)
     labels = question.labels(rows)
+    of_labels = key_of(labels)
+    if known is not None:
+        if known[0] != of_labels:
+            raise UsageError(
+                f"the state keeps counts for other labels of {_key(chunk)}; name another file, or "
+                "delete it"
+            )
+        return known
+    runner, exact = forms or _forms(network)
     wanted = torch.from_numpy(question.wanted(labels))[..., None]
     written = torch.from_numpy(question.written(rows, labels))
     step = aligned(frame, n, runner.rows_at_once(written.shape[1]))
@@ -164,7 +178,7 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
     first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
     simplest = tuple(first[0]) if first else None
-    return len(rows), len(bad), len(near) - open_, open_, simplest
+    return of_labels, len(rows), len(bad), len(near) - open_, open_, simplest
 
 
 def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:

@@ -287,7 +287,10 @@ def _of_lens(model: Any) -> Subject:
     own = by_its_own_forward(model)
     weights = [w.detach().float().cpu().numpy() for _, w in sorted(model.state_dict().items())]
     outputs = int(model.W_U.shape[-1])
-    return Subject(name_of(model), own, outputs, network, why, key_of(*weights), lambda: model)
+    plain = {n: v for n, v in vars(model.cfg).items() if isinstance(v, bool | int | float | str)}
+    options = np.array([*repr(sorted(plain.items())).encode()])
+    fingerprint = key_of(options, *weights)
+    return Subject(name_of(model), own, outputs, network, why, fingerprint, lambda: model)
 
 
 def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:

@@ -18,10 +18,10 @@ from tsc_interp.errors import TscError
 from tsc_interp.frozen import Frozen
 from tsc_interp.output.numbers import number
 from tsc_interp.results.base import Severity, Table
+from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.counting.tally import json_integer
 from tsc_interp.verification.order.exact import longest_string
 
@@ -198,10 +198,7 @@ class _Sample:
         self.model, config = model, model.config
         task: Any = config.task
         self.names = config.token_names or tuple(config.alphabet.letters)
-        trellis: Trellis = (
-            task.step_trellis(at) if isinstance(task, Writing)
-            else trellis_of(task, config.n_letters, at)
-        )  # fmt: skip
+        trellis = inputs_of(task, config.n_letters, at)
         labels = trellis.labels
         size = -(-SAMPLE // len(labels))
         parts = [Regions.whole(trellis.of_label(label)).sample(size, seed=0) for label in labels]

@@ -40,6 +40,11 @@ class Writing(Rule):
         raise NotImplementedError
 
     @property
+    def n_prompts(self) -> int | None:
+        """The number of prompts, found without the trellis; None where that is all there is."""
+        return None
+
+    @property
     def n_steps(self) -> int:
         return len(self.written)
 

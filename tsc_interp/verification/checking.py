@@ -14,10 +14,10 @@ from tsc_interp.verification.checker.budget import MEMORY, SECONDS, CertificateE
 from tsc_interp.verification.checker.check import Checker
 from tsc_interp.verification.checker.claims import Proved
 from tsc_interp.verification.checker.files import read_certificate
-from tsc_interp.verification.checker.trellis import SCHEMA, TrellisChecker
+from tsc_interp.verification.checker.trellis import SCHEMA, VERSION, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import TrellisProved
 
-_OLD = "tsc-interp/ordered-certificate/"
+_OLD = ("tsc-interp/ordered-certificate/", "tsc-interp/trellis-certificate/1")
 
 
 @checked
@@ -51,8 +51,8 @@ def check(
     schema = str(content.get("schema")) if isinstance(content, Mapping) else ""
     if schema.startswith(_OLD):
         raise CertificateError(
-            f"rejected: {schema} was written by an older version for a checker of boxes; "
-            "tsc-interp verify MODEL --certify -o FILE makes a new certificate"
+            f"rejected: {schema} was written by an older version and does not say what the labels "
+            "of its inputs were; tsc-interp verify MODEL --certify -o FILE makes a new certificate"
         )
     wanted = 2 if schema == AGREEMENT.name() else 1
     if len(models) != wanted:
@@ -61,7 +61,9 @@ def check(
             f"{len(models)}"
         )
     checkpoints = [as_checkpoint(model) for model in models]
-    checkers: dict[str, Any] = {SCHEMA.name(): TrellisChecker, AGREEMENT.name(): AgreementChecker}
+    checkers: dict[str, Any] = {
+        SCHEMA.name(VERSION): TrellisChecker, AGREEMENT.name(): AgreementChecker,
+    }  # fmt: skip
     # Whatever has no schema that is known, the checker of counts rejects with the reason.
     checker = checkers.get(schema, Checker)(*checkpoints, seconds=seconds, memory=memory)
     proved: Proved | TrellisProved | Agreement = checker.check(content)

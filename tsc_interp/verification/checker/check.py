@@ -8,7 +8,8 @@ the claims. What it cannot derive again, or not within its budget, it rejects wi
 
 The kinds of claims are in claims.py. The schema is `tsc-interp/certificate/1`, and
 `tsc-interp/certificate/2` for what the first does not have: models of more than two classes, and
-claims about the float32 model.
+claims about the float32 model. Conclusions about a task that is not shipped, of which the
+configuration says only the name, hold a digest of its labels: `tsc-interp/certificate/3`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.task import SHIPPED
+from tsc_interp.task_check import labels_digest
 from tsc_interp.verification.checker.budget import MEMORY, SECONDS, Budget, require
 from tsc_interp.verification.checker.claims import Derivation, Proved
 from tsc_interp.verification.checker.document import Schema, checking, require_known
 from tsc_interp.verification.checker.model import BoxModel
 
-CERTIFICATE = Schema("certificate", versions=(1, 2))
+CERTIFICATE = Schema("certificate", versions=(1, 2, 3))
 
 MAX_LETTERS = 12
 """A conclusion speaks of every set of letters: 4,095 of them with 12."""
@@ -30,6 +33,8 @@ MAX_LETTERS = 12
 
 def version_of(proved: Proved) -> int:
     """The version of the schema in which this is stated."""
+    if proved.labels:
+        return 3
     return 2 if proved.multiclass or proved.float32 else 1
 
 
@@ -63,6 +68,8 @@ class Checker:
         self.config, self.weight_hash = config, checkpoint.weight_hash()
         self._budget = Budget(seconds, memory)
         self.model = BoxModel(checkpoint, self._budget, memory)
+        own = type(config.task) not in SHIPPED
+        self._labels = labels_digest(config.task, config.n_letters) if own else ""
         self._bounded: set[str] = set()
 
     def check(self, document: Any) -> Proved:
@@ -81,7 +88,7 @@ class Checker:
     def derive(self, claims: Sequence[Mapping[str, Any]]) -> Proved:
         """What follows from these claims, each derived; the same claim's boxes are bounded once."""
         with checking(self._budget):
-            return Derivation(self.config, self.model, self._budget, self._bounded).run(claims)
+            return self._derivation(self._bounded).run(claims)
 
     def is_right(self, support: tuple[int, ...], low: Sequence[int], high: Sequence[int]) -> bool:
         """Whether every string in a box of counts is proved right."""
@@ -100,5 +107,5 @@ class Checker:
         with checking(self._budget):
             return self._derivation().float32.is_safe(form, length, support, low, high)
 
-    def _derivation(self) -> Derivation:
-        return Derivation(self.config, self.model, self._budget)
+    def _derivation(self, bounded: set[str] | None = None) -> Derivation:
+        return Derivation(self.config, self.model, self._budget, bounded, self._labels)

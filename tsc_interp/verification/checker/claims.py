@@ -51,6 +51,8 @@ class Proved:
     """By form of the strings: what holds in float32, whatever the order of sums."""
     multiclass: bool = False
     """Whether the model tells more than two classes apart."""
+    labels: str = ""
+    """Of a task that is not shipped, a digest of its labels, which no one else knows."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sentences)
@@ -66,6 +68,8 @@ class Proved:
             "finite": self.finite,
             "negative_faces": dict(self.negative_supports),
         }
+        if self.labels:
+            stated["labels"] = self.labels
         if self.float32:
             stated["float32"] = {form: proved.to_dict() for form, proved in self.float32.items()}
         return stated
@@ -80,8 +84,9 @@ class Derivation:
         model: BoxModel,
         pay: Callable[[], None],
         bounded: set[str] | None = None,
+        digest: str = "",
     ) -> None:
-        self.config, self.model = config, model
+        self.config, self.model, self.digest = config, model, digest
         self.boxes, self.labels = BoxClaims(config, pay, bounded), Labels(config, model)
         self.float32 = FloatClaims(self.boxes, self.labels)
         self.wrong: dict[str, tuple[str, int]] = {}
@@ -200,7 +205,13 @@ class Derivation:
                 f"in float32 ({form}, any order of sums) every string up to length "
                 f"{proved.safe_through} is right"
             )
+        shared = (self.config.task.class_of_support(frozenset(letters)) for letters in through)
+        if self.digest and any(label is not None for label in shared):
+            sentences.append(
+                f"this believes the task {self.config.task.kind!r} that all strings over the same "
+                "letters have the label that its label_of_support says"
+            )
         return Proved(
             tuple(sentences), horizon, infinite, finite, through, tuple(self.wrong), negative,
-            float32, self.labels.multiclass,
+            float32, self.labels.multiclass, self.digest,
         )  # fmt: skip

@@ -7,19 +7,21 @@ read off the trellis, the margins are bounded again, rounded outwards (trellis_m
 paths are counted. What cannot be derived again, or not within the budget, is rejected with the
 reason.
 
-    {"schema": "tsc-interp/trellis-certificate/1", "weight_hash": ..., "task": task as JSON,
+    {"schema": "tsc-interp/trellis-certificate/2", "weight_hash": ..., "task": task as JSON,
      "parts": [part, ...], "conclusion": {...}, "digest": as in document.py}
 
 The conclusion has per part the number of inputs, right, wrong and undecided, as text, and the first
-wrong input that was shown.
+wrong input that was shown; and the digest of its trellis, so that it is about these labels only.
 
 A *part* is one length, or one step of a task that writes:
 
     {"length": 20, "groups": [{"labels": [0], "tree": [node, ...]}, ...]}
     {"step": 3,    "groups": [...]}
 
-Its trellis is `trellis_of(task, n_letters, length)`, or `task.step_trellis(step)`. Labels are
-looked at in groups, no label in two of them; the tree of a group is about the paths of
+Its trellis is `trellis_of(task, n_letters, length)`, or `task.step_trellis(step)`, audited
+(`tasks/audit.py`): its letters exist, its paths are as many as there are inputs, and its labels are
+those of the task on all inputs, or on random ones of more than 20,000. Labels are looked at in
+groups, no label in two of them; the tree of a group is about the paths of
 `trellis.of_labels(labels)`, and its edges are numbered as there. A label of the trellis in no group
 is undecided as a whole. The tree is a list of nodes in preorder, beginning with all paths:
 
@@ -51,7 +53,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.tasks import trellis_of
+from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.checker.box_claims import whole
@@ -68,7 +70,8 @@ from tsc_interp.verification.checker.trellis_claims import (
 )
 from tsc_interp.verification.checker.trellis_model import TrellisModel
 
-SCHEMA = Schema("trellis-certificate", content=("task", "parts"))
+VERSION = 2
+SCHEMA = Schema("trellis-certificate", versions=(VERSION,), content=("task", "parts"))
 EACH = 64
 """At most this many paths of a leaf are evaluated one by one."""
 MAX_NODES = 2_000_000
@@ -115,7 +118,7 @@ class TrellisChecker:
             same = json_text(document["task"]) == json_text(task)
             require(same, "the certificate is about another task")
             proved = self._derive(document["parts"])
-            SCHEMA.concluded(document, proved.conclusion())
+            SCHEMA.concluded(document, proved.conclusion(), VERSION)
             return proved
 
     def derive(self, parts: Any, seconds: float = float("inf")) -> TrellisProved:
@@ -165,10 +168,7 @@ class TrellisChecker:
         if (kind, number) not in self._trellises:
             config, task = self.config, self._task
             require(number <= MAX_LENGTH, f"inputs of more than {MAX_LENGTH} letters are too long")
-            if isinstance(task, Writing):
-                inputs = task.step_trellis(number)
-            else:
-                inputs = trellis_of(task, config.n_letters, number)
+            inputs = inputs_of(task, config.n_letters, number)
             if config.has_positions:
                 fits = inputs.length + int(config.has_cls) <= config.n_positions
                 require(fits, f"the model has no positions for {inputs.length} letters")
@@ -196,7 +196,7 @@ class TrellisChecker:
             for claims, masks in self._batches(part, group["tree"]):
                 self._batch(tally, claims, Sets(part, masks, layouts))
         inputs = Sets.whole(trellis).counts()[0]
-        return PartProved(kind, number, inputs, **vars(tally))
+        return PartProved(kind, number, inputs, **vars(tally), table=trellis.digest)
 
     def _batches(self, trellis: Trellis, tree: Any) -> Iterator[tuple[list[Claim], list[Mask]]]:
         """The leaves of a tree with the edges of their paths, in preorder, many at a time."""

@@ -34,6 +34,8 @@ class PartProved:
     """The first wrong input that was shown, as letters by index."""
     float32: dict[str, int] | None = None
     """How many were shown `right` and `wrong` in float32, too, whatever the order of sums."""
+    table: str = ""
+    """The digest of the trellis: which inputs, and with which labels."""
 
     @property
     def undecided(self) -> int:
@@ -43,6 +45,7 @@ class PartProved:
         """Numbers of inputs as text: they may be beyond what JSON's readers hold exactly."""
         return {
             self.kind: self.number,
+            "table": self.table,
             "inputs": str(self.inputs),
             "right": str(self.right),
             "wrong": str(self.wrong),
@@ -138,14 +141,8 @@ class Claim(NamedTuple):
 
 def names_of(sets: Sets, claims: Sequence[Claim]) -> list[bytes]:
     """What leaves are, and what they say, in 32 bytes each."""
-    inputs = sha256(repr((sets.trellis.fixed, sets.trellis.label_stage)).encode())
-    inputs.update(sets.trellis.label.tobytes())
-    for stage in sets.trellis.stages:
-        inputs.update(repr((stage.places, stage.letters.shape)).encode())
-        for array in (stage.source, stage.target, stage.letters):
-            inputs.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
     rows = np.packbits(np.concatenate(sets.masks, axis=1), axis=1)
-    start = inputs.digest()
+    start = sets.trellis.digest.encode()
     return [
         sha256(start + row.tobytes() + repr(claim).encode()).digest()
         for row, claim in zip(rows, claims, strict=True)

@@ -21,7 +21,7 @@ from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Floats
-from tsc_interp.verification.checker.trellis import EACH, SCHEMA, TrellisChecker
+from tsc_interp.verification.checker.trellis import EACH, SCHEMA, VERSION, TrellisChecker
 from tsc_interp.verification.checker.trellis_claims import Claim, PartProved, TrellisProved
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
@@ -95,7 +95,7 @@ def certify_order(
         "task": checkpoint.config.task.model_dump(mode="json"),
         "parts": written,
     }
-    document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion())
+    document = SCHEMA.sealed([checker.weight_hash], content, checked.conclusion(), VERSION)
     return OrderedCertificate(document, checked)
 
 
