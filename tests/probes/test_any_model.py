@@ -15,7 +15,6 @@ import torch
 from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.probes import reading
-from tsc_interp.probes.attribution import run as attribution
 from tsc_interp.probes.registry import figures, run_probe
 from tsc_interp.probes.standing_out import shuffled
 
@@ -74,7 +73,7 @@ def test_masked_rows_are_read_like_rows_without_padding() -> None:
         tokens[row, :length] = TOKENS[row, :length] % 8
         mask[row, :length] = 1
     read = reading.read(model, tokens, attention_mask=mask)
-    parts = attribution.run(model, tokens, attention_mask=mask, direction=model.W_U[:, 2])
+    parts = run_probe("attribution", model, tokens, attention_mask=mask, direction=model.W_U[:, 2])
     assert "8" not in read.tokens
     for row, length in enumerate(lengths):
         alone = reading.read(model, tokens[row : row + 1, :length])

@@ -16,10 +16,11 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
-from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
+from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.probes.running import classifier_config
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
@@ -73,17 +74,7 @@ PROBES: tuple[Probe, ...] = (
         any_model=True,
         token_question="Which token does each head read, and do heads repeat each other?",
     ),
-    Probe(
-        name="attribution",
-        title="What adds up to the logit?",
-        question="How much does each head, letter and neuron add to the logit?",
-        chapter="2",
-        any_model=True,
-        accepts=(*ROW_OPTIONS, "answer"),
-        row_by_row=True,
-        token_title="What adds up to the read-out?",
-        token_question="How much does each head, token and neuron add to the read-out?",
-    ),
+    attribution,
     Probe(
         name="atlas",
         title="Which strings are wrong?",

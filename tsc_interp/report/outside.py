@@ -23,9 +23,9 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.falsification.falsify import falsify
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.frames.frame import Frame
-from tsc_interp.probes.attribution.run import readouts
 from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.readout import readouts
 from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_method, token_rows
 from tsc_interp.probes.running import readout_direction

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation.result import AblationResult, Answers
-from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
 from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tsc_interp.errors import TscError
 from tsc_interp.plots.colours import (
     INK,
+    MUTED,
     NEGATIVE,
     POSITIVE,
     SHARE,
@@ -26,15 +27,18 @@ from tsc_interp.plots.colours import (
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.series import add_series, ends, log_axis, signed_bars
+from tsc_interp.plots.series import add_series, each, ends, log_axis, name_rows, signed_bars
 from tsc_interp.plots.style import new_figure
 from tsc_interp.plots.vectors import plane, vector_words, view
 from tsc_interp.results.arrays import LabeledArray, largest
-from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Scatter, View, views
+from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Scatter, Stack, View, views
 
 MOST_FIGURES = 8
 """Figures that one field may get; the rest is in the numbers."""
 MOST_PANELS = 12
+MOST_STACKED = 6
+STRIPES = ("", "/", "\\", "x", "-", "|")
+OVERLAY = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.45)", "solidity": 0.15}
 _SAID = 8
 
 Floats = NDArray[np.float64]
@@ -195,6 +199,35 @@ def _bars(numbers: LabeledArray, how: Bars) -> Drawn:
     return figure, "; ".join(f"{names[i]}: {values[i]:{how.form}}" for i in chosen)
 
 
+def _stack(numbers: LabeledArray, how: Stack) -> Drawn:
+    cells, rows, columns = rows_and_columns(numbers)
+    totals, names = cells.sum(1), list(columns)
+    if len(names) > MOST_STACKED:
+        kept = largest(np.abs(cells).mean(0), MOST_STACKED - 1)
+        rest = totals - cells[:, kept].sum(1)
+        cells = np.concatenate([cells[:, kept], rest[:, None]], axis=1)
+        names = [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]
+    figure = new_figure(how.x, height=150 + 36 * len(rows), legend=True)
+    places = list(range(len(rows)))
+    for c, name in enumerate(names):
+        figure.add_bar(
+            x=cells[:, c], y=places, orientation="h", width=0.6, name=name,
+            hovertemplate=f"{name}: %{{x:{how.form}}}<extra></extra>",
+            marker={"color": MUTED[c % len(MUTED)],
+                    "pattern": {"shape": STRIPES[c % len(STRIPES)], **OVERLAY}},
+        )  # fmt: skip
+    add_series(figure, totals, places, "the sum", f"%{{customdata}}: %{{x:{how.form}}}",
+               mode="markers", colour=INK, symbol="diamond", size=11,
+               marker={"line": {"width": 2}}, customdata=rows)  # fmt: skip
+    figure.update_layout(barmode="relative", margin_t=30)
+    name_rows(figure, rows, showgrid=False)
+    said = (
+        f"{row} {total:{how.form}} = " + each("{} {:+.2f}", names, line, between=", ")
+        for row, total, line in zip(rows[:_SAID], totals, cells, strict=False)
+    )
+    return figure, "; ".join(said)
+
+
 def _lines(numbers: LabeledArray, how: Lines) -> Drawn:
     cells, rows, columns = rows_and_columns(numbers)
     x = [float(label) for label in columns]
@@ -235,6 +268,7 @@ def _look(name: str) -> Look:
 _KINDS: dict[type[View], Callable[[LabeledArray, Any], Drawn]] = {
     Heat: _heat,
     Bars: _bars,
+    Stack: _stack,
     Lines: _lines,
     Scatter: _scatter,
     NumberLine: _number_line,

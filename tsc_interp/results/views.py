@@ -66,6 +66,13 @@ class Bars(View):
 
 
 @dataclass(frozen=True)
+class Stack(View):
+    """A bar per row, the last axis stacked in it from zero to both sides; a mark is the sum."""
+
+    x: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
 class Lines(View):
     """A line per entry of all axes but the last, whose labels are numbers along x."""
 
