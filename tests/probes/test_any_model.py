@@ -14,7 +14,7 @@ import torch
 
 from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.probes import reading
+from tsc_interp.probes import reading, running
 from tsc_interp.probes.registry import figures, run_probe
 from tsc_interp.probes.standing_out import shuffled
 
@@ -321,5 +321,5 @@ def test_tokens_go_where_the_model_is() -> None:
             seen.append(tokens.device.type)
             return model.run_with_cache(TOKENS, **options)
 
-    attribution.start(Elsewhere(), TOKENS, reads=("hook_embed",))
+    running.start(Elsewhere(), TOKENS, reads=("hook_embed",))
     assert seen == ["meta"]
