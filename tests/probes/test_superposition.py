@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.reading import read
+from tsc_interp.probes.attention import read
 from tsc_interp.probes.registry import find_probe
 from tsc_interp.probes.superposition.run import nearest_in_cone, nearest_in_hull
 

@@ -17,18 +17,17 @@ Reads `hook_embed`, `hook_resid_pre`, `hook_pattern`, `hook_v`, `hook_post`, `ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from einops import einsum
-from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes.inputs import Floats, Inputs, Pass, chosen_layers, weight
 from tsc_interp.probes.probe import ROW_OPTIONS, probe
-from tsc_interp.probes.readout import Answer, ReadOut, target, through_final_norm
-from tsc_interp.probes.running import Floats, InputOptions, Pass, chosen_layers, start, weight
+from tsc_interp.probes.readout import ReadOut, target, through_final_norm
 from tsc_interp.probes.scores import same_for_heads
 from tsc_interp.probes.standing_out import under_chance
 from tsc_interp.results.base import (
@@ -44,7 +43,7 @@ from tsc_interp.results.base import (
 from tsc_interp.results.views import Heat, Rows, Stack, shown
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 TOLERANCE = 1e-4
 """How far the sum may be from the read-out, relative to the parts: float32 activations."""
@@ -292,15 +291,7 @@ class Effect:
     token_title="What adds up to the read-out?",
     token_question="How much does each head, token and neuron add to the read-out?",
 )
-def attribution(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    layer: int | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    answer: Answer | None = None,
-    **options: Unpack[InputOptions],
-) -> AttributionResult:
+def attribution(inputs: Inputs, *, layer: int | None = None) -> AttributionResult:
     """`layer` stops after that layer: what the residual stream there says in the direction.
 
     `direction` is a vector in residual space, say a column of W_U; `answer` an output, one for all
@@ -308,11 +299,8 @@ def attribution(
     classifier's logit, the right class of several, and what any other model answers.
     """
 
-    def forward() -> Pass:
-        return start(model, strings, reads=READS, **options)
-
-    given = forward()
-    wanted = target(model, given, direction, answer)
+    model, given = inputs.model, inputs.run(*READS)
+    wanted = target(model, given, inputs.given_direction, inputs.answer)
     w = wanted.direction
     last = chosen_layers(model, layer)[-1]
     at_end = last == model.cfg.n_layers - 1
@@ -330,8 +318,11 @@ def attribution(
     few = 0 < sum(heads.size for heads in by_place.values()) <= MOST_NUMBERS
     notes, chance = _not_applicable(model, given, last, seen), None
     if given.config is None:
-        given = replace(given, logits=None, cache={})  # a second pass needs the room
-        chance = max(under_chance(model, lambda: _largest_by_chance(model, forward(), w, last)))
+
+        def by_chance() -> float:
+            return _largest_by_chance(model, inputs.fresh().run(*READS), w, last)
+
+        chance = max(under_chance(model, by_chance))
     config, labels = given.config, None
     if config is not None and config.n_outputs == 1:
         labels = tuple(config.classes(given.rows).tolist())

@@ -15,7 +15,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.running import Floats, as_array
+from tsc_interp.probes.inputs import Floats, as_array
 
 Found = tuple[str, str, str]
 """Clean, corrupted, and why."""

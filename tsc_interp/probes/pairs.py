@@ -16,9 +16,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.interventions.changes import Patch
 from tsc_interp.interventions.singly import Metric, logit
+from tsc_interp.probes.inputs import as_array, classifier_config, need_one_logit
 from tsc_interp.probes.pair_search import find_pairs
-from tsc_interp.probes.rows import device_of, need_method, token_rows
-from tsc_interp.probes.running import as_array, classifier_config, need_one_logit
+from tsc_interp.probes.token_rows import device_of, need_method, token_rows
 from tsc_interp.results.base import Pair
 
 By = Literal["letter", "position"]

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.probes.rows import answers_of
-from tsc_interp.probes.running import (
+from tsc_interp.probes.inputs import (
     Floats,
     InputOptions,
     Pass,
@@ -28,6 +27,7 @@ from tsc_interp.probes.running import (
     readout_direction,
     start,
 )
+from tsc_interp.probes.token_rows import answers_of
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -1,8 +1,8 @@
 """Every probe there is: one explicit list, in the order a report asks its questions.
 
-Listing is cheap: a probe's modules are imported when they are needed, and drawing a result imports
-no torch. To add one, write the four files of `probes/NAME/` and add its line here. Probes of other
-packages come in by entry point (`plugins.py`) and are asked when they are named.
+Listing is cheap, and so is drawing a result: a probe imports torch only while it asks a model. To
+add one, write `probes/NAME.py` and add its line here. Probes of other packages come in by entry
+point (`plugins.py`) and are asked when they are named.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
-from tsc_interp.probes.running import classifier_config
+from tsc_interp.probes.specialization import specialization
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -66,14 +66,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     patterns,
     circuits_weights,
-    Probe(
-        name="specialization",
-        title="What does each head read?",
-        question="Which letter does each head read, and do heads repeat each other?",
-        chapter="2, 4",
-        any_model=True,
-        token_question="Which token does each head read, and do heads repeat each other?",
-    ),
+    specialization,
     attribution,
     Probe(
         name="atlas",
@@ -122,6 +115,7 @@ PROBES: tuple[Probe, ...] = (
         question="Which activations, taken from one string, turn the answer to another?",
         chapter="3",
         on_request=True,
+        accepts=("query", "token_names", "answer"),
         why_not="it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
     ),
     Probe(
@@ -130,6 +124,7 @@ PROBES: tuple[Probe, ...] = (
         question="Along which edges does the difference between two strings travel?",
         chapter="3",
         on_request=True,
+        accepts=("query", "token_names", "answer"),
         why_not="it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
     ),
 )
@@ -188,6 +183,7 @@ def run_probe(
         >>> type(result).__name__
         'AttributionResult'
     """
+    probe = find_probe(name)
     model = with_frame(model, frame)
     if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
         from tsc_interp.model.classifier import open_classifier
@@ -197,9 +193,7 @@ def run_probe(
         strings = as_strings(strings)
         if not strings:
             raise UsageError("a probe needs at least one string, such as 'aab'; got none")
-        if (config := classifier_config(model)) is not None:
-            strings = config.filled(strings)
-    return find_probe(name).run(model, strings, **options)
+    return probe.run(model, strings, **options)
 
 
 def _token_ids(given: Any) -> bool:

@@ -16,6 +16,7 @@ from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
 from tsc_interp.report.asking import EXACT, ask, ask_each, chosen_probes, left_out
@@ -217,6 +218,8 @@ def _examine(
         and (not p.needs_run or subject.run_directory is not None)
     ]
 
+    inputs = Inputs(subject.model, strings)
+
     def run(probe: Probe) -> ProbeResult:
         reason = None
         if probe.name == "init-norm" and "imported_from" in subject.provenance:
@@ -225,7 +228,7 @@ def _examine(
         if reason is not None and not chosen:
             raise UnsupportedError(reason)
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        return ask(probe, subject.model, strings, **options)
+        return ask(probe, inputs, **options)
 
     results, not_run = ask_each(probes, run, progress, named=chosen is not None)
     card = ModelCard.of(

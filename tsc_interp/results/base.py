@@ -169,6 +169,10 @@ class ProbeResult(Displayed, Record):
         """Return what the numbers say in sentences; they are stored as `findings`."""
         return ()
 
+    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
+        """Return the part of an array that figures and tables have room for, by default all."""
+        return numbers
+
     def tables(self) -> tuple[Table, ...]:
         """Return the numbers that the fields declare as tables."""
         return tuple(
@@ -247,6 +251,8 @@ def _table(view: View, shown: Any, result: ProbeResult) -> Table | None:
     title = view.title.format(result=result)
     if isinstance(shown, Table):
         return shown if shown.rows else None
+    if isinstance(shown, LabeledArray):
+        shown = result.to_show(shown)
     if isinstance(shown, LabeledArray) and shown.flat:
         kept = _without_single_labels(shown)
         if len(kept.dims) == 1:
@@ -440,6 +446,19 @@ class HeadsResult(ProbeResult):
         if self.needs is not None or self.lead is None:
             return False
         return self.lead.array.size > MOST_SHOWN or len(self.lead.array) > MOST_LAYERS
+
+    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
+        """Return the array, or of many heads those that stand out; no pairs of so many."""
+        outer = ("layer", "head")
+        if not self.many_heads or numbers.dims == outer or not set(outer) <= set(numbers.dims):
+            return numbers
+        if "other" in numbers.dims:
+            return None
+        heads = self.shown_by_name()
+        rest = {dim: numbers.labels[dim] for dim in numbers.dims if dim not in outer}
+        cells = np.moveaxis(numbers.array, [numbers.dims.index(dim) for dim in outer], [0, 1])
+        kept = np.stack([cells[i, h] for i, h, _ in heads])
+        return LabeledArray.of(kept, head=[name for _, _, name in heads], **rest)
 
     def of_all_heads(self) -> str:
         """` (24 of 144 heads)`, for titles; empty where all are shown."""

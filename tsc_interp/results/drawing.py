@@ -52,7 +52,8 @@ def declared_figures(result: Any) -> list[Figure]:
         figure
         for field, how in views(type(result))
         if how.figure and isinstance(numbers := getattr(result, field), LabeledArray)
-        for figure in draw(numbers, how, field, result)
+        if (part := result.to_show(numbers)) is not None
+        for figure in draw(part, how, field, result)
     ]
 
 
@@ -70,7 +71,8 @@ def draw(numbers: LabeledArray, how: View, field: str, result: Any = None) -> li
     title, caption = (text.format(result=result) for text in (how.title, how.caption))
     slug = how.name or field.replace("_", "-")
     figures = []
-    for place, (entry, part) in enumerate(_slices(numbers, how.per)):
+    per = tuple(dim for dim in how.per if dim in numbers.dims)
+    for place, (entry, part) in enumerate(_slices(numbers, per)):
         if place == MOST_FIGURES:
             break
         part, left_out = _largest(part, how)

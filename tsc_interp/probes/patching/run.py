@@ -41,9 +41,9 @@ import numpy as np
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Kind, Part
 from tsc_interp.interventions.singly import singly
+from tsc_interp.probes.inputs import as_array
 from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.patching.result import Patched, PatchingResult, Site
-from tsc_interp.probes.running import as_array
 from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:

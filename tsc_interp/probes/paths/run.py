@@ -43,9 +43,9 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Edge, Part, Place, edges
 from tsc_interp.interventions.singly import expected, singly
+from tsc_interp.probes.inputs import as_array
 from tsc_interp.probes.pairs import PairOptions, PairRun, pair_runs
 from tsc_interp.probes.paths.result import Node, PathEdge, Paths, PathsResult
-from tsc_interp.probes.running import as_array
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -24,8 +24,8 @@ from einops import rearrange
 from scipy.optimize import nnls
 from scipy.spatial.distance import pdist
 
-from tsc_interp.probes.reading import Layer, Reading, RowOptions, keep_small, read_beside_chance
-from tsc_interp.probes.running import Floats, as_array, classifier_config
+from tsc_interp.probes.attention import Layer, Reading, RowOptions, keep_small, read_beside_chance
+from tsc_interp.probes.inputs import Floats, as_array, classifier_config
 from tsc_interp.probes.superposition.result import ALL_HEADS, Imitation, SuperpositionResult
 from tsc_interp.results.base import LabeledArray
 

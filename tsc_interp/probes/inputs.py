@@ -1,22 +1,27 @@
-"""One forward pass for a probe: our classifier on strings, any TransformerLens model on tokens.
+"""What a probe is asked about: our classifier and strings, or any TransformerLens model and tokens.
 
-Whatever differs between the two kinds is settled here, so that a probe is written once.
+    inputs = Inputs(model, ["aab", "ab{66}"])
+    inputs.run("attn.hook_pattern").pattern(0)
+
+Whatever differs between the two kinds is settled here, so that a probe is written once. A report
+asks all its probes with one `Inputs`, so that the model is run once for those that read the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError, shorten
-from tsc_interp.probes.rows import (
+from tsc_interp.probes.token_rows import (
     Query,
+    Rows,
     TokenNames,
     device_of,
     name_of,
@@ -25,14 +30,15 @@ from tsc_interp.probes.rows import (
     token_rows,
     unmasked_padding,
 )
-from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.strings import CLS, FIRST_LETTER, as_strings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tsc_interp.model.inputs import Inputs
+    from tsc_interp.model.inputs import Inputs as ModelInputs
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,102 @@ class Pass:
         )
 
 
+class Inputs:
+    """A model and strings, or rows of token ids; what is read from the model is kept.
+
+    Args:
+        model: One of our classifiers, or a TransformerLens model.
+        given: Strings in run-length notation, or token ids `[batch pos]`.
+        query: The position that reads, one or one per row; by default where our classifier reads,
+            or each row's last position that is not masked.
+        token_names: What tokens are called: a list by token id, or a dictionary.
+        direction: A vector in residual space; by default the read-out of our classifier.
+        attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
+        answer: The output that is asked about, one or one per row.
+
+    Raises:
+        UsageError: What is given is not an input of this model.
+    """
+
+    OPTIONS = ("query", "token_names", "direction", "attention_mask", "answer")
+
+    def __init__(
+        self,
+        model: Any,
+        given: Any,
+        *,
+        query: Query | None = None,
+        token_names: TokenNames | None = None,
+        direction: ArrayLike | Tensor | None = None,
+        attention_mask: ArrayLike | Tensor | None = None,
+        answer: int | Sequence[int] | None = None,
+    ) -> None:
+        self.model = model
+        self.config = classifier_config(model)
+        """Of our own classifier; None for any other model."""
+        self.query, self.token_names, self.answer = query, token_names, answer
+        self.attention_mask = attention_mask
+        self.given_direction = direction
+        self.given = given
+        """Strings in run-length notation, the fixed tokens of a frame among them; or token ids."""
+        self._kept: dict[Any, Any] = {}
+        if self.config is None:
+            return
+        if attention_mask is not None:
+            raise UsageError("a classifier knows its padding; attention_mask is for other models")
+        texts = self.config.filled(as_strings(given))
+        if not texts:
+            raise UsageError("a probe needs at least one string, such as 'aab'; got none")
+        self.given = [self.config.alphabet.canonical(text) for text in texts]
+
+    def fresh(self) -> Inputs:
+        """Return the same inputs with nothing read yet, for a model that was changed since."""
+        options = {name: getattr(self, name) for name in self.OPTIONS if name != "direction"}
+        return Inputs(self.model, self.given, **options, direction=self.given_direction)
+
+    def once(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return what `compute` returns, which is computed once for all probes."""
+        if key not in self._kept:
+            self._kept[key] = compute()
+        return cast("T", self._kept[key])
+
+    @property
+    def direction(self) -> Floats | None:
+        """The read-out, a vector in residual space: given, or our classifier's own, or none."""
+        return self.once("direction", lambda: readout_direction(self.model, self.given_direction))
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of token ids, checked, of a TransformerLens model."""
+        return self.once(
+            "rows", lambda: token_rows(self.model, self.given, self.query, self.attention_mask)
+        )
+
+    def run(self, *reads: str, written_out: bool = False) -> Pass:
+        """Run the model, unless that was done, and keep the activations whose names end so.
+
+        Args:
+            reads: Ends of hook names, such as `attn.hook_pattern`.
+            written_out: Whether our classifier gets one position per letter, with order or without.
+        """
+        known: dict[tuple[str, ...], Pass] = self.once(("passes", written_out), dict)
+        for names, seen in known.items():
+            if set(reads) <= set(names):
+                return seen
+        need_method(self.model, "run_with_cache")
+
+        def wanted(name: str) -> bool:
+            return name.endswith(reads)
+
+        if self.config is None:
+            known[reads] = _start_rows(self, wanted)
+        else:
+            known[reads] = _start_classifier(
+                self.model, self.config, self.given, self.query, wanted, written_out
+            )
+        return known[reads]
+
+
 class InputOptions(TypedDict, total=False):
     """What `start` is asked with: where to read, and what tokens are called."""
 
@@ -117,44 +219,28 @@ def start(
     strings: Sequence[str] | Tensor,
     *,
     reads: Sequence[str],
-    query: Query | None = None,
-    token_names: TokenNames | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
     written_out: bool = False,
+    **options: Any,
 ) -> Pass:
-    """Run the model once and keep the activations whose names end in one of `reads`.
+    """Run the model once; the door of probes that do not take `Inputs` yet."""
+    return Inputs(model, strings, **options).run(*reads, written_out=written_out)
 
-    `query` defaults to where our classifier reads, and otherwise to each row's last position that
-    is not masked; `token_names[i]` names token i of another model, otherwise called by its number.
-    `written_out` gives our classifier one position per letter, with or without order.
-    """
+
+def _start_rows(inputs: Inputs, wanted: Callable[[str], bool]) -> Pass:
     import torch
 
-    config = classifier_config(model)
-    if isinstance(strings, str) or len(strings) == 0:
-        raise UsageError("a probe needs a list of one or more strings (or rows of token ids)")
-    need_method(model, "run_with_cache")
-    suffixes = tuple(reads)
-
-    def names_filter(name: str) -> bool:
-        return name.endswith(suffixes)
-
-    if config is not None:
-        if attention_mask is not None:
-            raise UsageError("a classifier knows its padding; attention_mask is for other models")
-        return _start_classifier(model, config, strings, query, names_filter, written_out)
-    given = token_rows(model, strings, query, attention_mask)
+    model, given = inputs.model, inputs.rows
     rows = tuple(f"row {row}" for row in range(len(given.tokens)))
     device = device_of(model)
     ids = torch.from_numpy(given.tokens).to(device)
-    options: dict[str, Any] = {"names_filter": names_filter}
-    if attention_mask is not None:
+    options: dict[str, Any] = {"names_filter": wanted}
+    if inputs.attention_mask is not None:
         options["attention_mask"] = torch.from_numpy(given.kept).long().to(device)
     try:
         with torch.no_grad():
             logits, cache = model.run_with_cache(ids, **options)
     except TypeError as error:
-        if attention_mask is None or "attention_mask" not in str(error):
+        if inputs.attention_mask is None or "attention_mask" not in str(error):
             raise
         raise UnsupportedError(
             f"this {type(model).__name__} takes no attention_mask; leave the padding out"
@@ -171,8 +257,8 @@ def start(
         logits=logits,
         cache=cache,
         config=None,
-        token_names=token_names,
-        padding=unmasked_padding(model, given, token_names),
+        token_names=inputs.token_names,
+        padding=unmasked_padding(model, given, inputs.token_names),
     )
 
 
@@ -203,7 +289,7 @@ def _start_classifier(
     )
 
 
-def compact(config: ClassifierConfig, counts: Floats) -> Inputs:
+def compact(config: ClassifierConfig, counts: Floats) -> ModelInputs:
     """Counts `[batch letter]`, real ones too, as an input without the letters that nowhere occur.
 
     The same logits as the full form, with positions only for CLS and the letters that matter.

@@ -9,28 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
 import numpy as np
 from einops import einsum, rearrange, reduce
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.running import (
-    Floats,
-    InputOptions,
-    Pass,
-    chosen_layers,
-    readout_direction,
-    start,
-    weight,
-)
+from tsc_interp.probes.inputs import Floats, InputOptions, Inputs, Pass, chosen_layers, weight
 from tsc_interp.probes.scores import query_scores, same_for_heads
 from tsc_interp.probes.standing_out import under_chance
 from tsc_interp.results.arrays import LabeledArray
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 MOST_TOKENS = 16
 """Tokens of another model that are compared; every table and figure grows with them."""
@@ -156,16 +145,23 @@ class Reading:
         return tuple(noted)
 
 
-def read(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    layer: int | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    **options: Unpack[InputOptions],
-) -> Reading:
-    """Every attention layer (or just `layer`) as each row's query sees it; see `running.start`."""
-    run = start(model, strings, reads=READS, **options)
+def read(inputs: Inputs, layer: int | None = None) -> Reading:
+    """Every attention layer (or just `layer`) as each row's query sees it."""
+    return inputs.once(("attention", layer), lambda: _read(inputs, layer))
+
+
+def read_by_chance(inputs: Inputs, layer: int | None = None) -> list[Reading]:
+    """The same of shuffled weights, where the model has no task and chance has to be known."""
+    if read(inputs, layer).needs is not None:
+        return []
+    return inputs.once(
+        ("attention by chance", layer),
+        lambda: under_chance(inputs.model, lambda: _read(inputs.fresh(), layer)),
+    )
+
+
+def _read(inputs: Inputs, layer: int | None) -> Reading:
+    model, run = inputs.model, inputs.run(*READS)
     if run.config is not None and not run.config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
     chosen = chosen_layers(model, layer)
@@ -183,7 +179,7 @@ def read(
         layers,
         n_layers=model.cfg.n_layers,
         needs=None if run.config is None else run.config.task.needs,
-        direction=readout_direction(model, direction),
+        direction=inputs.direction,
         not_shown=seen - len(shown),
         padding=padding,
     )
@@ -193,17 +189,17 @@ class RowOptions(InputOptions, total=False):
     """What the probes of attention are asked with."""
 
     layer: int | None
-    direction: ArrayLike | Tensor | None
+    direction: Any
 
 
 def read_beside_chance(
-    model: Any, strings: Sequence[str] | Tensor, options: RowOptions
+    model: Any, strings: Any, options: RowOptions
 ) -> tuple[Reading, list[Reading]]:
-    """What `read` gives, and what it gives of shuffled weights where the model has no task."""
-    reading = read(model, strings, **options)
-    if reading.needs is not None:
-        return reading, []
-    return reading, under_chance(model, lambda: read(model, strings, **options))
+    """The door of probes that do not take `Inputs` yet."""
+    more: dict[str, Any] = dict(options)
+    layer = more.pop("layer", None)
+    inputs = Inputs(model, strings, **more)
+    return read(inputs, layer), read_by_chance(inputs, layer)
 
 
 def keep_small(layers: Sequence[Floats], *, always: bool, **labels: Any) -> LabeledArray | None:
