@@ -33,6 +33,10 @@ class UsageError(TscError):
     exit_code = 2
 
 
+class CallError(UsageError, TypeError):
+    """A call with an argument too many or too few, or one that no function here has."""
+
+
 class StringError(UsageError):
     """A string that cannot be read, with the position at which reading stopped."""
 

@@ -60,7 +60,7 @@ def check_supports(task: Rule, n_letters: int) -> None:
         >>> from tsc_interp.rules import ContainsAll
         >>> check_supports(ContainsAll(letters="ab"), 3)
     """
-    rows = _strings(n_letters) if task.ordered else _counts(n_letters)
+    rows = every_short_string(n_letters) if task.ordered else _counts(n_letters)
     counts = (rows[:, :, None] == np.arange(n_letters)).sum(1) if task.ordered else rows
     packed = np.packbits(counts > 0, axis=1)
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -119,7 +119,8 @@ def _of_supports(n_letters: int) -> Counts:
 
 
 @cache
-def _strings(n_letters: int) -> Counts:
+def every_short_string(n_letters: int) -> Counts:
+    """All strings up to a length, and each set of letters forwards and backwards; then -1."""
     longest = 1
     while longest < 100 and sum(n_letters**n for n in range(1, longest + 2)) <= MOST_ROWS:
         longest += 1

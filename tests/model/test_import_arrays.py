@@ -20,7 +20,7 @@ from tsc_interp.model.initialise import initial_weights
 
 CONFIG = ClassifierConfig(
     n_letters=4, d_model=5, n_heads=6, n_key_value_heads=3, d_head=2, d_mlp=7, biases=True,
-    reads="last_letter", attend_cls=True, n_outputs=4,
+    reads="last_letter", attend_cls=True, n_outputs=4, task="contains_all",
 )  # fmt: skip
 
 

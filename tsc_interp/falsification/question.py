@@ -24,6 +24,7 @@ from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.rules import Rule
 from tsc_interp.task import given_task
+from tsc_interp.tasks.function import classes_of
 
 Floats = NDArray[np.float64]
 Label = Callable[[Any], Any]
@@ -106,7 +107,6 @@ class Question:
     tried: int = 0
     state: State = field(default_factory=lambda: State(None, {}), repr=False)
     """What is known already of a search that goes on."""
-    _numpy: bool = field(default=False, repr=False)
 
     def ask(self, letters: Letters) -> Answers:
         """Answer inputs of one length."""
@@ -153,7 +153,7 @@ class Question:
     def labels(self, rows: Letters) -> Letters:
         """Classes `[row read]`."""
         reads = len(self.frame.reads(rows.shape[1] - self.frame.length(0)))
-        classes = np.asarray(self._labelled(rows))
+        classes = np.asarray(classes_of(self.label, torch.from_numpy(rows)))
         classes = classes.reshape(len(classes), -1) if classes.ndim else classes
         if classes.shape != (len(rows), reads) or classes.dtype.kind not in "iub":
             raise UsageError(
@@ -161,15 +161,6 @@ class Question:
                 f"{[len(rows), reads]}; got {classes.dtype} of shape {list(classes.shape)}"
             )
         return classes.astype(np.int64)
-
-    def _labelled(self, rows: Letters) -> Any:
-        """As a tensor, or as a numpy array where the function cannot work with a tensor."""
-        if not self._numpy:
-            try:
-                return self.label(torch.from_numpy(rows))
-            except (AttributeError, TypeError, ValueError, RuntimeError):
-                self._numpy = True
-        return self.label(rows)
 
     def wanted(self, labels: Letters) -> Letters:
         """Classes as outputs."""

@@ -62,14 +62,15 @@ def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
         options = dict(frame) if isinstance(frame, Mapping) else {"frame": frame}
         if task is not None:
             options.setdefault("task", task)
-        if "frame" in options and "task" not in options:
-            raise UsageError(
-                "nothing says what this model should decide: frame={'frame': ..., 'task': ...}"
-            )
         if set(options) - _IMPORT_OPTIONS or not {"tokens", "frame"} & set(options):
             raise UsageError(
                 "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "
                 f"tsc.from_transformer_lens takes them; got {shorten(options)}"
+            )
+        if "task" not in options:
+            raise UsageError(
+                "nothing says what this model should decide; name a task: "
+                "frame={'frame': ..., 'task': ...}"
             )
         return from_transformer_lens(model, **options)
     if isinstance(frame, Mapping):

@@ -158,7 +158,7 @@ def find_named(name: str, known: Sequence[Q]) -> Q:
 
 @checked
 def run_probe(
-    name: str, model: Any, strings: Any, *, frame: FrameLike | None = None, **options: Any
+    name: str, model: Any, strings: Any = None, *, frame: FrameLike | None = None, **options: Any
 ) -> ProbeResult:
     """Ask one probe about a model.
 
@@ -184,6 +184,8 @@ def run_probe(
         'AttributionResult'
     """
     probe = find_probe(name)
+    if strings is None:
+        raise UsageError(f"which strings? run_probe({name!r}, model, ['aab', 'ab{{66}}'])")
     model = with_frame(model, frame)
     if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
         from tsc_interp.model.classifier import open_classifier

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -9,9 +10,9 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.arguments import checked
+from tsc_interp.arguments import checked, no_argument
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import CallError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
@@ -101,7 +102,8 @@ def analyze(
 
         return analyze_tokens(model, strings, probes=probes, progress=progress, **token_options)
     if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
-        raise TypeError(f"analyze() got unexpected keyword arguments: {', '.join(unknown)}")
+        known = [*inspect.signature(analyze).parameters][:-1]
+        raise CallError(no_argument("analyze", unknown[0], known))
     if given_options := [name for name, value in token_options.items() if value is not None]:
         raise UsageError(
             f"{', '.join(given_options)}: for models of TransformerLens, analysed on token ids; a "
