@@ -22,7 +22,7 @@ from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
 from tsc_interp.results.arrays import LabeledArray, Number, Record, largest
-from tsc_interp.results.views import View, views
+from tsc_interp.results.views import Each, View, views
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -153,7 +153,32 @@ def _number_or_text(label: str) -> Cell:
     return label
 
 
-class ProbeResult(Displayed, Record):
+class Shown(Record):
+    """A record whose fields declare how they are shown."""
+
+    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
+        """Return the part of an array that figures and tables have room for, by default all."""
+        return numbers
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the numbers that the fields declare as tables."""
+        tables: list[Table] = []
+        for field, view in views(type(self)):
+            value: Any = getattr(self, field) if view.table else None
+            if isinstance(view, Each):
+                tables += [table for record in value for table in record.tables()]
+            elif view.table and (table := _table(view, value, self)) is not None:
+                tables.append(table)
+        return tuple(tables)
+
+    def drawn(self) -> Sequence[Figure]:
+        """Return the figures that the fields declare."""
+        from tsc_interp.results.drawing import declared_figures
+
+        return declared_figures(self)
+
+
+class ProbeResult(Displayed, Shown):
     """The base of every probe's result, and of every laboratory's."""
 
     kind: ClassVar[str] = "probe"
@@ -169,26 +194,12 @@ class ProbeResult(Displayed, Record):
         """Return what the numbers say in sentences; they are stored as `findings`."""
         return ()
 
-    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
-        """Return the part of an array that figures and tables have room for, by default all."""
-        return numbers
-
-    def tables(self) -> tuple[Table, ...]:
-        """Return the numbers that the fields declare as tables."""
-        return tuple(
-            table
-            for field, view in views(type(self))
-            if view.table and (table := _table(view, getattr(self, field), self)) is not None
-        )
-
     def drawn(self) -> Sequence[Figure]:
-        """Return the figures that the fields declare; override to add some drawn by hand."""
-        from tsc_interp.results.drawing import declared_figures
-
+        """Return the figures that the fields declare."""
         package, _, module = type(self).__module__.rpartition(".")
         if module == "result":  # not converted yet: figures stand in a file beside it
             return cast("Sequence[Figure]", import_module(f"{package}.figures").figures(self))
-        return declared_figures(self)
+        return super().drawn()
 
     @property
     def figures(self) -> Figures:
@@ -246,7 +257,7 @@ class ProbeResult(Displayed, Record):
         return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
 
 
-def _table(view: View, shown: Any, result: ProbeResult) -> Table | None:
+def _table(view: View, shown: Any, result: Shown) -> Table | None:
     """What one field declares as a table: an array, a tuple of records, or nothing."""
     title = view.title.format(result=result)
     if isinstance(shown, Table):
