@@ -22,6 +22,7 @@ from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.probes.specialization import specialization
+from tsc_interp.probes.superposition import superposition
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -39,14 +40,7 @@ PROBES: tuple[Probe, ...] = (
         why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
         "attribution, along a direction, takes this model's read-out apart",
     ),
-    Probe(
-        name="superposition",
-        title="What is mistaken for what?",
-        question="Can a mixture of other letters be mistaken for one the model looks for?",
-        chapter="3",
-        any_model=True,
-        token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
-    ),
+    superposition,
     Probe(
         name="cone",
         title="Can a no turn into a yes?",

@@ -78,8 +78,6 @@ class SpecializationResult(HeadsResult):
     """`[layer head other]`: the cosine of what they write, -1 to 1."""
     effective_rank: LabeledArray
     """`[layer head]`: of W_V W_O, between 1 and d_head."""
-    observed: LabeledArray
-    """`[layer string head letter]`: the weights in the given strings."""
     unread: tuple[Unread, ...] = ()
     """The letters the task names that no head reads, asked of one layer of our classifier."""
 
@@ -302,10 +300,6 @@ def specialization(inputs: Inputs, *, layer: int | None = None) -> Specializatio
         ),
         writing=LabeledArray.of(np.stack([_writing(layer) for layer in reading.layers]), **by_pair),
         effective_rank=LabeledArray.of(ranks, **by_head),
-        observed=LabeledArray.of(
-            np.stack([layer.weights for layer in reading.layers]),
-            layer=layers, string=reading.rows, head=heads, letter=reading.tokens,
-        ),
     )  # fmt: skip
     if needs := result.needs_among(reading.tokens):
         unread = _unread(inputs.model, needs, result.reads[0])

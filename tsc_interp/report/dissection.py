@@ -125,13 +125,12 @@ def dissect(model: ModelReport) -> Dissection | None:
 
 def _cause(model: ModelReport, string: str) -> str | None:
     """What the probes that look for causes say of this string, or of a letter that it lacks."""
-    about = [(probe, f"`{string}`") for probe in ("superposition", "margin", "cone")]
-    about += [("specialization", f"No head reads `{letter}`") for letter in _ANY.letters
-              if letter not in string]  # fmt: skip
-    for probe, first_words in about:
+    missing = [letter for letter in _ANY.letters if letter not in string]
+    for probe in ("superposition", "margin", "cone", "specialization"):
         section = model.sections.get(probe)
         for finding in section.result.findings if section is not None else ():
-            if finding.severity == "failure" and finding.text.startswith(first_words):
+            unread = probe == "specialization" and finding.about.get("letter") in missing
+            if finding.severity == "failure" and (unread or finding.concerns(string=string)):
                 return finding.text
     return None
 
