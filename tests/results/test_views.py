@@ -10,6 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from tsc_interp.errors import UsageError
+from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Record, Shown
 from tsc_interp.results.views import (
     Bars,
@@ -179,3 +180,11 @@ def test_a_stack_adds_up():
     assert sum(bar.x[0] for bar in bars) == total.x[0] == 0
     assert bars[-1].name == "3 others"
     assert figure.alt.startswith("Sums. aab +0.0 = ")
+
+
+def test_cells_say_no_more_than_is_true_and_names_stand_in_steps_people_count_in() -> None:
+    figure = heat([[0.99996, 0.0, 1.0]], ["head 0"], list("abc"), show=".2%")
+    assert list(figure.data[0].text[0]) == [">99.99%", "0.00%", "100.00%"]
+    names = [str(place) for place in range(88)]
+    many = panels([Panel("head 0", np.zeros((88, 88)))], names, names, x="", y="", colours={})
+    assert list(many.layout.xaxis.ticktext) == ["0", "20", "40", "60", "80"]

@@ -34,6 +34,7 @@ from tsc_interp.model.comparing import (
 from tsc_interp.model.import_frame import of_frame
 from tsc_interp.model.import_options import is_causal, model_options
 from tsc_interp.model.import_weights import as_arrays, difference, weight_of
+from tsc_interp.output.numbers import counted
 from tsc_interp.rules import AtLeast
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.task import given_task
@@ -148,9 +149,12 @@ def from_transformer_lens(
 
 
 def name_of(model: Any) -> str:
-    """A TransformerLens model's own name, or that of its class."""
+    """A TransformerLens model's own name, or its size: that of its class would name them all."""
     named = getattr(model.cfg, "model_name", None)
-    return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
+    if named not in (None, "", "custom", "native"):
+        return str(named)
+    layers, heads = int(model.cfg.n_layers), int(model.cfg.n_heads)
+    return f"{layers}-layer model, {counted(heads, 'head')}"
 
 
 def _config(

@@ -296,11 +296,13 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
     )
     # Names in a row: a token that occurs twice is not two of one name.
     kinds = list(dict.fromkeys(tokens[kept].tolist()))
-    named = dict(zip(kinds, run.names(kinds), strict=True))
+    called = [run.config.called[kind] for kind in kinds] if run.config else run.names(kinds)
+    named = dict(zip(kinds, called, strict=True))
     names = [named[token] for token in tokens[kept].tolist()]
     called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
     reads = int(np.searchsorted(kept, run.query[row]))
-    return StringAttention(run.rows[row], tuple(called), copies[kept], reads, pattern)
+    name = run.config.named(run.rows[row]) if run.config else run.rows[row]
+    return StringAttention(name, tuple(called), copies[kept], reads, pattern)
 
 
 def _kept(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:

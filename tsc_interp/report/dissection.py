@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,12 +27,24 @@ class Share:
     percent: float
     colour: str
 
+    @property
+    def text(self) -> str:
+        """What is written into its part of the bar; empty where that is too narrow."""
+        fits = self.percent > 9 + 3 * len(self.letter)
+        return f"{self.letter} {self.percent:.0f}%" if fits else ""
+
 
 @dataclass(frozen=True)
 class Head:
     name: str
     shares: tuple[Share, ...]
     adds: float
+
+
+def colours_of(heads: Sequence[Head]) -> dict[str, str]:
+    """The colours of what can be seen in the heads' bars and is not written there."""
+    shares = [share for head in heads for share in head.shares]
+    return {s.letter: s.colour for s in shares if s.percent >= 1 and not s.text}
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.falsification.falsify import falsify
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.frames.frame import Frame
+from tsc_interp.model.importing import name_of as model_name
 from tsc_interp.probes.inputs import Inputs, readout_direction
 from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.probe import Probe
@@ -120,15 +121,13 @@ def analyze_tokens(
     rows = _read_rows(model, batch)
     asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
     asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
-    shape = describe(model)
-    kind = shape.pop("name")
     card = OutsideCard(
-        name=kind if name is None else str(name),
-        kind=kind,
+        name=model_name(model) if name is None else str(name),
+        kind=type(model).__name__,
         tested=None if found is None else Tested.of(found),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
-        shape=shape,
+        shape=describe(model),
         asked=asked,
     )
 
