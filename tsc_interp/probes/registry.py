@@ -18,6 +18,8 @@ from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuits_weights import circuits_weights
+from tsc_interp.probes.patching import patching
+from tsc_interp.probes.paths import paths
 from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
@@ -103,24 +105,8 @@ PROBES: tuple[Probe, ...] = (
         accepts=("query", "token_names", "attention_mask", "answer"),
         token_question="Which answers change without a head or an MLP?",
     ),
-    Probe(
-        name="patching",
-        title="Which activations matter?",
-        question="Which activations, taken from one string, turn the answer to another?",
-        chapter="3",
-        on_request=True,
-        accepts=("query", "token_names", "answer"),
-        why_not="it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
-    ),
-    Probe(
-        name="paths",
-        title="Which edges matter?",
-        question="Along which edges does the difference between two strings travel?",
-        chapter="3",
-        on_request=True,
-        accepts=("query", "token_names", "answer"),
-        why_not="it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
-    ),
+    patching,
+    paths,
 )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figure, Figures
 
 __all__ = [
-    "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
+    "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number",
     "ProbeResult", "Record", "Severity", "Table", "head_name", "largest", "largest_heads",
     "named_heads", "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
@@ -304,71 +304,6 @@ def that_hold(notes: Mapping[str, object]) -> tuple[str, ...]:
 def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
     """For what a result is asked for by name and does not have."""
     return UsageError(f"no {kind} {name!r}; there are {', '.join(known)}")
-
-
-NEAR = 0.1
-"""Two logits nearer than this hardly differ."""
-
-
-class Pair(Record):
-    """Two strings (or rows of token ids) for patching: values go from the clean run into the other.
-
-    An effect is `(patched - corrupted) / (clean - corrupted)`: 1 is the clean string's logit
-    restored, 0 is nothing changed.
-    """
-
-    clean: str
-    corrupted: str
-    clean_logit: float
-    corrupted_logit: float
-    labels: tuple[int, int] | None = None
-    """The true labels of clean and corrupted, for a model with a task."""
-    why: str
-    """How the two came to be compared."""
-    positions: tuple[str, ...]
-    """What to call each position: a kind of token, or a place in the strings."""
-
-    def effect(self, patched_logit: float) -> float:
-        """Return (patched - corrupted) / (clean - corrupted) of a logit."""
-        return (patched_logit - self.corrupted_logit) / (self.clean_logit - self.corrupted_logit)
-
-    def patched_logit(self, effect: float) -> float:
-        """Return the logit that has this effect."""
-        return self.corrupted_logit + effect * (self.clean_logit - self.corrupted_logit)
-
-    def sentence(self) -> str:
-        """Return the pair and its logits as a sentence."""
-        clean, corrupted = self._one(0), self._one(1)
-        text = f"The clean string is {clean}, the corrupted string {corrupted}: {self.why}."
-        apart = abs(self.clean_logit - self.corrupted_logit)
-        if apart < NEAR:
-            text += f" The logits are only {apart:.2g} apart, so effects divide by very little."
-        return text
-
-    def scale(self) -> str:
-        """For captions: which is clean, which is corrupted, and what the numbers are."""
-        return (
-            f"Clean: {self.clean} (logit {self.clean_logit:+.4g}). Corrupted: {self.corrupted} "
-            f"({self.corrupted_logit:+.4g}). 1 = the clean string's logit restored, "
-            "0 = nothing changed."
-        )
-
-    def right(self, which: int) -> bool | None:
-        """Whether the clean (0) or the corrupted string (1) is answered right."""
-        if self.labels is None:
-            return None
-        return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
-
-    @property
-    def severity(self) -> Severity:
-        """A failure where a wrong string is compared with one that is answered right."""
-        return "failure" if self.right(1) is False and self.right(0) else "note"
-
-    def _one(self, which: int) -> str:
-        name = (self.clean, self.corrupted)[which]
-        logit = (self.clean_logit, self.corrupted_logit)[which]
-        answer = {None: "", True: ", right", False: ", wrong"}[self.right(which)]
-        return f"`{name}` (logit {logit:+.4f}{answer})"
 
 
 def head_name(n_layers: int, layer: object, head: object) -> str:
