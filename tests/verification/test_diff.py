@@ -8,7 +8,6 @@ from itertools import product
 
 import numpy as np
 import pytest
-from flint import arb
 
 import tsc_interp as tsc
 from tests.verification import precise
