@@ -9,7 +9,6 @@ from itertools import product
 import numpy as np
 import pytest
 from flint import arb
-from tsc_interp.verification.checker.identity import exact_form
 
 import tsc_interp as tsc
 from tests.verification import precise
@@ -24,11 +23,12 @@ from tests.verification.models import (
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import TscError, UnsupportedError
+from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.verification import CertificateError, check_agreement, diff
-from tsc_interp.verification.checker.agreement import AgreementChecker
-from tsc_interp.verification.checker.document import digest
+from tsc_interp.trusted.replay import Replay, digest
+from tsc_interp.verification import CertificateError, check, diff
+from tsc_interp.verification.documents import model_of
+from tsc_interp.verification.identity import exact_form
 
 CONFIGS = [
     ClassifierConfig(),
@@ -62,7 +62,7 @@ def test_the_first_difference_by_brute_force(config, seeds):
         assert string == (config.alphabet.write(mine[0]) if mine else None)
         end = found.proved.through[letters]
         assert (longest if end is None else end) >= (sum(mine[0]) - 1 if mine else longest)
-    again = check_agreement(json.loads(json.dumps(found.document)), a, b)
+    again = check(json.loads(json.dumps(found.document)), a, b)
     assert again == found.proved
     assert not (differing and found.same)
 
@@ -95,7 +95,8 @@ def test_the_same_function_written_differently():
     found = diff(a, b, max_length=20)
     assert found.same
     assert found.counted.differing == 0
-    assert [claim["kind"] for claim in found.document["claims"]] == ["identical"] * 7
+    assert found.identical == ("a", "b", "c", "ab", "ac", "bc", "abc")
+    assert not found.proved.everywhere  # shown, not proved
     other = {**w, "unembed.W_U": w["unembed.W_U"] * np.float32(1.0000001)}
     assert exact_form(Checkpoint(bigger, other), (0, 1)) != exact_form(a, (0, 1))
 
@@ -106,7 +107,7 @@ def test_two_models_right_at_every_length_agree_at_every_length():
     b = Checkpoint(a.config, louder)
     found = diff(a, b, max_length=20, limit=1000)
     assert found.same
-    assert "agree_beyond" in {claim["kind"] for claim in found.document["claims"]}
+    assert found.proved.everywhere or found.identical
     assert found.shortest is None
 
 
@@ -129,35 +130,26 @@ def forged(document, **changes):
 def test_false_certificates_are_rejected():
     a, b = planted(4, c_score=-1.0), planted(6, c_score=-1.0)
     document = diff(a, b, max_length=12, limit=100).document
-    assert check_agreement(document, a, b).first_difference == 5
-    claims = document["claims"]
-    everywhere = {"agree_through": None, "everywhere": True, "first_difference": None}
-    up_to = next(claim for claim in claims if claim.get("letters") == "ab")
-    wider = {**up_to, "length": 10, "boxes": [[[1, 1], [9, 9]]]}
-    thinner = {**up_to, "boxes": up_to["boxes"][1:]}
-    sets = ("a", "b", "c", "ab", "ac", "bc", "abc")
-    identical = [{"kind": "identical", "letters": letters} for letters in sets]
-    charts = [{"largest": x, "boxes": [[[0.0], [1.0]]]} for x in "ab"]
-    always = {"kind": "agree_at_all_lengths", "letters": "ab", "charts": charts}
-    for claims_now, conclusion in [
-        (claims, everywhere),
-        ([{"kind": "differ", "string": "ab"}], document["conclusion"]),
-        ([wider], everywhere),
-        ([c if c is not up_to else thinner for c in claims], document["conclusion"]),
-        (identical, everywhere),
-        ([always], everywhere),
-        ([{"kind": "agree_beyond", "letters": "ab", "length": 2}], everywhere),
-        ([{"kind": "agree_up_to", "letters": "ba", "length": 1, "boxes": []}], everywhere),
+    assert check(document, a, b).first_difference == 5
+    everywhere = {**document["conclusion"], "infinite": True, "horizon": None}
+    yes = ["is", 1]
+    for parts, conclusion in [
+        (document["parts"], everywhere),
+        ([{"counts": [1, 1, 0], "tree": [["apart", 0, 1]]}], document["conclusion"]),
+        ([up_to([0, 1], 10, yes)], everywhere),
+        (document["parts"][1:], document["conclusion"]),
+        ([{"letters": [0, 1], "ever": True, "trees": [[yes]] * 2}], everywhere),
         (None, everywhere),
-        ([{"kind": "trust me"}], everywhere),
-        ([*claims, {**up_to, "length": True}], document["conclusion"]),
+        ([{"trust": "me"}], everywhere),
     ]:
         with pytest.raises(CertificateError):
-            check_agreement(forged(document, claims=claims_now, conclusion=conclusion), a, b)
-    with pytest.raises(CertificateError, match="other weights"):
-        check_agreement(document, b, a)
+            check(forged(document, parts=parts, conclusion=conclusion), a, b)
+    with pytest.raises(CertificateError, match="other models"):
+        check(document, b, a)
     with pytest.raises(CertificateError, match="digest"):
-        check_agreement({**document, "digest": "0" * 64}, a, b)
+        check({**document, "digest": "0" * 64}, a, b)
+    with pytest.raises(UsageError, match="two models"):
+        check(document, a)
 
 
 def test_what_is_not_finite_proves_nothing():
@@ -194,105 +186,68 @@ def test_the_command(tmp_path, capsys):
     assert main(["diff", "walkthrough", "walkthrough", "--json", "-L", "30"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "tsc-interp/diff/1"
-    assert document["everywhere"] is True
+    assert document["identical"] == ["a", "b", "c", "ab", "ac", "bc", "abc"]
     assert tsc.diff("walkthrough", "walkthrough", max_length=10).same
 
 
-# -- the checker's claims, by hand -----------------------------------------------------------------
+# -- parts by hand ---------------------------------------------------------------------------------
 
 
-def up_to(letters, length, *boxes):
-    return {"kind": "agree_up_to", "letters": letters, "length": length, "boxes": list(boxes)}
+def replay_of(*models):
+    return Replay([model_of(model) for model in models], None, None).parts
 
 
-def test_claims_by_hand():
+def up_to(letters, length, *tree):
+    return {"letters": letters, "up_to": length, "tree": list(tree)}
+
+
+def test_parts_by_hand():
     """planted(n) says yes to a^i b^j if i (n - 1/2) > j, so 4 and 6 first differ on ab^4."""
-    a, b = planted(4), planted(6)
-    checker = AgreementChecker(a, b)
-    # One a and 1 to 3 b's, two a's and 1 to 2 b's, ...: all below both boundaries.
-    proved = checker.derive([up_to("ab", 4, [[1, 1], [3, 3]])])
-    assert proved.through["ab"] == 4
-    assert proved.through["a"] == 0
-    assert proved.through["abc"] == 2  # shorter strings over three letters there are none
-    assert proved.first_difference is None
-    assert proved.agree_through == 0
+    parts, yes = replay_of(planted(4), planted(6)), ["is", 1]
+    parts.add(up_to([0, 1], 4, yes))
+    parts.add({"counts": [1, 4, 0], "tree": [["apart", 0, 1]]})
+    stated = parts.conclusion()
+    assert [[0, 1], 4] in stated["verified_length"]
+    assert (stated["failures"], stated["horizon"]) == ([[1, 4, 0]], None)
     for bad, says in [
-        (up_to("ab", 5, [[1, 1], [4, 4]]), "not proved alike"),
-        (up_to("ab", 5, [[1, 1], [3, 3]]), "leave strings out"),
-        (up_to("ab", 4, [[1, 1], [2, 3]]), "leave strings out"),
-        (up_to("ab", 4, [[1, 1], [3, 3], [1, 1]]), "malformed"),
-        (up_to("ab", 4, [[1], [3]]), "wrong number of letters"),
-        (up_to("ab", 4, [[0, 1], [3, 3]]), "empty box"),
-        (up_to("ab", 4, [[3, 3], [1, 1]]), "empty box"),
-        (up_to("ab", 4.0, [[1, 1], [3, 3]]), "whole number"),
-        (up_to("ba", 4, [[1, 1], [3, 3]]), "set of letters"),
-        (up_to("ad", 4, [[1, 1], [3, 3]]), "set of letters"),
-        ({"kind": "differ", "string": "ba{4}"}, "sorted run-length"),
-        ({"kind": "differ", "string": "abbb"}, "answered differently"),
-        ({"kind": "differ", "string": "ab{6}"}, "answered differently"),
-        ({"kind": "agree_beyond", "letters": "ab", "length": 9}, "log n"),
-        ({"kind": "identical", "letters": "ab"}, "not shown to be the same"),
-        ({"kind": "identical", "letters": "ab", "why": "because"}, "needs"),
-        ({"kind": "certainly"}, "unknown kind"),
-        ({}, "malformed"),
+        (up_to([0, 1], 5, yes), "not proved"),
+        (up_to([0, 1], 4, ["is", 0]), "not proved"),
+        (up_to([0, 1], 4, ["each"]), "both answer"),
+        (up_to([0, 1], 4, ["wrong", 0]), "what the answer is"),
+        ({"counts": [1, 4, 0], "tree": [["apart", 1, 0]]}, "answered apart"),
+        ({"counts": [1, 4, 0], "tree": [["apart", 1, 1]]}, "not answered apart"),
+        ({"counts": [1, 3, 0], "tree": [["apart", 0, 1]]}, "answered apart"),
+        ({"counts": [1, 4, 0], "tree": [["is", 0]]}, "not answered apart"),
+        ({"letters": [0, 1], "from": 9, "tree": [yes]}, "log n"),
+        ({"letters": [0], "limit": True, "tree": [yes]}, "one model"),
+        ({"letters": [0, 1], "ever": True, "trees": [[yes], [yes]]}, "ratios"),
     ]:
         with pytest.raises(CertificateError, match=says):
-            checker.derive([bad])
-    both = [{"kind": "differ", "string": "ab{4}"}, up_to("ab", 4, [[1, 1], [3, 3]])]
-    assert checker.derive(both).differ == ("ab{4}",)
-    assert checker.derive(both).first_difference is None  # a, b and c alone are not proved yet
-    singles = [up_to(x, 4, [[1], [4]]) for x in "abc"]
-    rest = [up_to("ac", 4, [[1, 1], [3, 3]]), up_to("bc", 4, [[1, 1], [3, 3]])]
-    three = [[[1, 1, 1], [2, 1, 1]], [[1, 2, 1], [1, 2, 1]], [[1, 1, 2], [1, 1, 2]]]
-    rest.append(up_to("abc", 4, *three))
-    whole = checker.derive([*both, *singles, *rest])
-    assert (whole.agree_through, whole.first_difference, whole.everywhere) == (4, 5, False)
-    assert "the two answer every string up to length 4 alike" in whole.sentences
-    with pytest.raises(CertificateError, match="list"):
-        checker.derive({"kind": "differ"})
+            parts.add(bad)
+    for part in ([0], 4, yes), ([1], 4, ["is", 0]), ([2], 4, ["is", 0]), ([1, 2], 4, ["is", 0]):
+        parts.add(up_to(*part))
+    parts.add(up_to([0, 2], 4, yes))
+    parts.add(up_to([0, 1, 2], 4, yes))
+    assert parts.conclusion()["horizon"] == 4
 
 
-def test_all_length_claims_by_hand_are_refused_where_they_fail():
-    a, b = planted(4), planted(6)
-    checker = AgreementChecker(a, b)
-    point = [{"largest": "b", "boxes": [[[], []]]}]
-    always = {"kind": "agree_at_all_lengths", "letters": "b", "charts": point}
-    assert checker.derive([always]).through["b"] is None
-    for charts, says in [
-        ([], "one chart per letter"),
-        (point * 2, "given twice|one chart per letter"),
-        ([{"largest": "b", "boxes": []}], "leave ratios out"),
-        ([{"largest": "b", "boxes": [[[0.0], [1.0]]]}], "wrong number of weights"),
-        ([{"largest": "b"}], "largest and boxes"),
-    ]:
-        with pytest.raises(CertificateError, match=says):
-            checker.derive([{**always, "charts": charts}])
-    # a and b: alike for b up to 3.5 times as many as a, and from 5.5 times on; not in between.
-    near = {"largest": "a", "boxes": [[[0.0], [1.0]]]}
-    far = {"largest": "b", "boxes": [[[0.0], [0.15]], [[0.15], [1.0]]]}
-    claim = {"kind": "agree_at_all_lengths", "letters": "ab", "charts": [near, far]}
-    with pytest.raises(CertificateError, match="not proved alike"):
-        checker.derive([claim])
-    half = {"largest": "a", "boxes": [[[0.0], [0.5]]]}
-    with pytest.raises(CertificateError, match="leave ratios out"):
-        checker.derive([{**claim, "charts": [half, far]}])
-    upside_down = {"largest": "a", "boxes": [[[1.0], [0.0]]]}
-    with pytest.raises(CertificateError, match="bad box"):
-        checker.derive([{**claim, "charts": [upside_down, far]}])
-    tails = AgreementChecker(unfailing(), unfailing())
-    assert (
-        tails.derive([{"kind": "agree_beyond", "letters": "ab", "length": 64}]).through["ab"] == 1
-    )
-    with pytest.raises(CertificateError, match="tail bound needs"):
-        tails.derive([{"kind": "agree_beyond", "letters": "ab", "length": 1}])
-    with pytest.raises(CertificateError, match="log n"):
-        tails.derive([always])
-    joined = [
-        {"kind": "agree_beyond", "letters": "a", "length": 64},
-        up_to("a", 63, [[1], [63]]),
-    ]
-    assert tails.derive(joined).through["a"] is None
-    assert tails.derive([joined[0], up_to("a", 62, [[1], [62]])]).through["a"] == 62
+def test_false_tails_and_other_kinds_of_models_are_refused():
+    scaled, plain = unfailing(), planted(4)
+    weights = dict(scaled.weights, **{"unembed.W_U": -scaled.weights["unembed.W_U"]})
+    opposite = Checkpoint(scaled.config, weights)
+    for j in (0, 1):
+        with pytest.raises(CertificateError, match="tail over .* is not proved"):
+            replay_of(scaled, opposite).add({"letters": [0, 1], "from": 64, "tree": [["is", j]]})
+    always = {"letters": [1], "ever": True, "trees": [[["is", 0]]]}
+    for pair in ((scaled, plain), (plain, scaled)):
+        with pytest.raises(CertificateError, match="do not decide scores scaled by log n"):
+            replay_of(*pair).add(always)
+    attends = random_checkpoint(ClassifierConfig(attend_cls=True), 0)
+    with pytest.raises(CertificateError, match="attends to CLS"):
+        replay_of(attends, plain).add(always)
+    three = random_checkpoint(ClassifierConfig(n_outputs=3), 0)
+    with pytest.raises(CertificateError, match="other letters or classes"):
+        replay_of(three, plain)
 
 
 def test_fractions_see_every_weight():
@@ -384,25 +339,6 @@ def test_the_time_of_fractions_is_paid_for():
     assert len(paid) == 2
 
 
-def test_false_tails_and_other_kinds_of_models_are_refused():
-    scaled, plain = unfailing(), planted(4)
-    weights = dict(scaled.weights, **{"unembed.W_U": -scaled.weights["unembed.W_U"]})
-    opposite = Checkpoint(scaled.config, weights)
-    with pytest.raises(CertificateError, match="tail is not proved"):
-        AgreementChecker(scaled, opposite).derive(
-            [{"kind": "agree_beyond", "letters": "ab", "length": 64}]
-        )
-    always = {"kind": "agree_at_all_lengths", "letters": "b",
-              "charts": [{"largest": "b", "boxes": [[[], []]]}]}  # fmt: skip
-    for pair in ((scaled, plain), (plain, scaled)):
-        with pytest.raises(CertificateError, match="do not decide scores scaled by log n"):
-            AgreementChecker(*pair).derive([always])
-    three = random_checkpoint(ClassifierConfig(n_outputs=3), 0)
-    for pair in ((three, plain), (plain, three)):
-        with pytest.raises(CertificateError, match="more than two classes"):
-            AgreementChecker(*pair)
-
-
 @pytest.mark.parametrize(
     "other",
     [shifted(planted(4), 0.5), with_cancelling_heads(planted(4), 3.0), rescaled(planted(4), 7)],
@@ -411,92 +347,4 @@ def test_false_tails_and_other_kinds_of_models_are_refused():
 def test_the_same_function_in_other_numbers(other):
     found = diff(planted(4), other, max_length=12)
     assert found.same
-    assert {claim["kind"] for claim in found.document["claims"]} == {"identical"}
-
-
-def test_claims_by_hand_about_two_kinds_of_models(monkeypatch):
-    a, b = planted(4), planted(6)
-    differ = {"kind": "differ", "string": "ab{4}"}
-    no_yes = "ab{4}: the first says no, the second yes"
-    assert AgreementChecker(a, b).derive([differ]).sentences[0] == no_yes
-    yes_no = "ab{4}: the first says yes, the second no"
-    assert AgreementChecker(b, a).derive([differ]).sentences[0] == yes_no
-    grown = AgreementChecker(unfailing(), unfailing())
-    assert grown.derive([{"kind": "agree_beyond", "letters": "a", "length": 2}]).through["a"] == 0
-    plain = random_checkpoint(ClassifierConfig(), 1)
-    for pair in ((unfailing(), plain), (plain, unfailing())):
-        with pytest.raises(CertificateError, match="two models scaled"):
-            AgreementChecker(*pair).derive([{"kind": "agree_beyond", "letters": "a", "length": 8}])
-    attends = Checkpoint(a.config.replace(attend_cls=True), a.weights)
-    charts = [{"largest": "b", "boxes": [[[], []]]}]
-    always = {"kind": "agree_at_all_lengths", "letters": "b", "charts": charts}
-    with pytest.raises(CertificateError, match="attends to CLS"):
-        AgreementChecker(a, attends).derive([always])
-    deep = random_checkpoint(ClassifierConfig(n_layers=2), 1)
-    for pair in ((plain, deep), (deep, plain)):
-        with pytest.raises(CertificateError, match="only one-layer"):
-            AgreementChecker(*pair).derive([{"kind": "identical", "letters": "a"}])
-    for document in ([], None, "certificate", 7):
-        with pytest.raises(CertificateError, match="JSON object"):
-            check_agreement(document, a, b)
-    with pytest.raises(CertificateError, match="alphabets"):
-        AgreementChecker(a, random_checkpoint(ClassifierConfig(n_letters=2), 1))
-    with pytest.raises(CertificateError, match="positions"):
-        AgreementChecker(a, random_checkpoint(ClassifierConfig(n_positions=9), 1))
-    document = diff(a, b, max_length=5, limit=20).document
-    with pytest.raises(CertificateError, match="within 0 seconds"):
-        check_agreement(document, a, b, seconds=0)
-    monkeypatch.setattr("tsc_interp.verification.checker.box_claims.MAX_BOXES", 3)
-    halves = [[[1], [2]], [[3], [4]]]
-    with pytest.raises(CertificateError, match="too many"):
-        AgreementChecker(a, b).derive([up_to("a", 4, *halves), up_to("b", 4, *halves)])
-    AgreementChecker(a, b).derive([up_to("a", 4, *halves)])
-
-
-def test_claims_by_hand_alike_is_one_side_of_zero_for_both():
-    checker = AgreementChecker(planted(4), planted(6))
-    wide, unknown = arb(0, 1), arb("nan")
-    for pair, expected in [
-        ((arb(1), arb(2)), True), ((arb(-1), arb(-2)), True), ((arb(0), arb(-2)), True),
-        ((arb(1), arb(-1)), False), ((arb(-1), arb(1)), False), ((arb(1), arb(0)), False),
-        ((arb(1), wide), False), ((wide, arb(-1)), False), ((unknown, arb(1)), False),
-        ((arb(-1), unknown), False), ((unknown, unknown), False),
-    ]:  # fmt: skip
-        assert checker.alike(pair) is expected, pair
-
-
-def test_claims_by_hand_that_contradict_each_other(monkeypatch):
-    """True claims cannot; should a bound ever be wrong, the conclusion is still refused."""
-    a, b = planted(4), planted(6)
-    checker = AgreementChecker(a, b)
-    monkeypatch.setattr(checker, "alike", lambda logits: True)
-    differ = {"kind": "differ", "string": "ab{4}"}
-    for length in (5, 6):
-        with pytest.raises(CertificateError, match="alike and different"):
-            checker.derive([differ, up_to("ab", length, [[1, 1], [6, 6]])])
-    checker.derive([differ, up_to("ab", 4, [[1, 1], [6, 6]])])
-
-
-def test_claims_by_hand_at_the_edges(monkeypatch):
-    a, b = planted(4), planted(6)
-    document = diff(a, b, max_length=5, limit=20).document
-    with pytest.raises(CertificateError, match="exactly the fields"):
-        check_agreement(forged(document, extra=1), a, b)
-    checker = AgreementChecker(a, b)
-    charts = [{"largest": "b", "boxes": [[[], []]]}]
-    some = checker.derive([{"kind": "agree_at_all_lengths", "letters": "b", "charts": charts}])
-    assert some.through["b"] is None
-    assert not some.everywhere
-    flat = [{"largest": x, "boxes": [[[0.0], [1.0]], [[0.5], [0.5]]]} for x in "bc"]
-    with pytest.raises(CertificateError, match="bad box"):
-        checker.derive([{"kind": "agree_at_all_lengths", "letters": "bc", "charts": flat}])
-    attend = [Checkpoint(m.config.replace(attend_cls=True), m.weights) for m in (a, a)]
-    charts = [{"largest": "b", "boxes": [[[0.0], [1.0]]]}]
-    claim = {"kind": "agree_at_all_lengths", "letters": "b", "charts": charts}
-    assert AgreementChecker(*attend).derive([claim]).through["b"] is None
-    tails = [{"kind": "agree_beyond", "letters": "a", "length": n} for n in (64, 32)]
-    grown = AgreementChecker(unfailing(), unfailing())
-    for order in (tails, tails[::-1]):
-        assert grown.derive([*order, up_to("a", 31, [[1], [31]])]).through["a"] is None
-    monkeypatch.setattr("tsc_interp.verification.checker.box_claims.MAX_BOXES", 2)
-    assert checker.derive([up_to("a", 4, [[1], [2]], [[3], [4]])]).through["a"] == 4
+    assert len(found.identical) == 7

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from flint import ctx
-from tsc_interp.verification.search.proofs import prove_all_lengths
 
 from tests.sizes import many
 from tests.verification.models import (
     WIDER,
-    below,
     hand_built,
     planted,
     random_checkpoint,
@@ -148,20 +145,6 @@ def test_undecided_is_not_proved() -> None:
 def test_limits_are_checked() -> None:
     with pytest.raises(UsageError, match=r"from 1( to|, got)"):
         horizon(planted(3), limit=0)
-
-
-def test_all_lengths_proof_covers_every_ratio() -> None:
-    checkpoint = load_checkpoint("attend-cls")
-    supports = Supports(checkpoint)
-    proof = prove_all_lengths(below(supports[(1, 2)]))
-    assert proof is not None
-    rng = np.random.default_rng(0)
-    counts = np.floor(10 ** rng.uniform(0, 8, (300, 2))).astype(int).tolist()
-    assert proof.least_margin > 0
-    with ctx.workprec(256):
-        assert all(supports.exact.logit((0, b, c)) <= -proof.least_margin for b, c in counts)
-    # ac{33508} is wrong, so there is nothing to prove over a and c.
-    assert prove_all_lengths(below(supports[(0, 2)])) is None
 
 
 def test_other_alphabets_and_positive_sets() -> None:

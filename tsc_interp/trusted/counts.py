@@ -50,6 +50,10 @@ class Boxes:
     def __len__(self) -> int:
         return len(self.low)
 
+    def __getitem__(self, at: slice) -> Boxes:
+        ends = self.low[at], self.high[at], self.shortest[at], self.longest[at]
+        return Boxes(*ends, self.tail)
+
 
 @dataclass(frozen=True)
 class Weights:

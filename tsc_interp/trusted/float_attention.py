@@ -125,7 +125,8 @@ class AttentionRounding:
             with ctx.workprec(PRECISION):
                 return self._errors(length, reader, form)
 
-        numbers = self.spec.n_heads * length * self.spec.n_letters * self.spec.d_head
+        places = length if self.spec.has_positions else 1
+        numbers = self.spec.n_heads * places * self.spec.n_letters * self.spec.d_head
         return self._kept.get((length, reader, form), numbers, make)
 
     def _errors(self, length: int, reader: Spot, form: str) -> AttentionErrors:

@@ -18,6 +18,7 @@ from tsc_interp.trusted.forward import Forward, Spot
 from tsc_interp.trusted.margins import Attended, Index, Margins, Mask
 from tsc_interp.trusted.order import OrderTables, PathRegions
 from tsc_interp.trusted.sets import Sets
+from tsc_interp.trusted.spans import Floats
 from tsc_interp.trusted.spec import CLS, FIRST_LETTER, Model
 
 PRECISIONS = 128, 1024, 8192
@@ -57,21 +58,28 @@ class Judge:
             form: Ask of the float32 model, which is given inputs so.
             length: The longest input, for float32.
         """
-        shown, step = np.zeros(len(boxes), dtype=bool), self._step(2 * (len(support) + 1))
+        gaps = self.gaps_in_boxes(support, boxes, winner, wanted, form, length)
+        return np.asarray((self.margins.won(gaps, winner) | ~wanted).all(1))
+
+    def gaps_in_boxes(
+        self, support: Support, boxes: Boxes, winner: Index, wanted: Mask,
+        form: str | None = None, length: int = 0,
+    ) -> Floats:  # fmt: skip
+        """`[box class]`: below the winner's output minus each wanted one's; NaN if unknown."""
+        gaps = np.full((len(boxes), self.n_classes), np.nan)
+        used, step = np.flatnonzero(wanted.any(0)), self._step(2 * (len(support) + 1))
         for start in range(0, len(boxes), step):
+            self.budget()
             at = slice(start, start + step)
-            some = Boxes(
-                boxes.low[at], boxes.high[at], boxes.shortest[at], boxes.longest[at], boxes.tail
-            )
-            with np.errstate(all="ignore"):
-                regions = self.counts.regions(support, some)
-            rounded = None
+            some, rounded = boxes[at], None
             if form is not None:
                 self._require_float32()
                 errors = self._rounding.errors(_rounded_up(length), (CLS, 0), form)
                 rounded = Rounded([errors] * len(some))
-            shown[at] = self._beats(regions, winner[at], wanted[at], rounded)
-        return shown
+            with np.errstate(all="ignore"):  # what is no number fails every comparison
+                regions = self.counts.regions(support, some)
+                gaps[at] = self.margins.gaps(regions, winner[at], used, rounded)
+        return gaps
 
     def on_paths(self, sets: Sets, winner: Index, wanted: Mask, float32: bool = False) -> Mask:
         """In which sets of paths a class beats each wanted one (in `float32`, too)."""
@@ -106,11 +114,10 @@ class Judge:
                 rounded = Rounded([self._rounding.errors(length, spot) for spot in spots])
             yield at, PathRegions(sets[at], keys), rounded
 
-    def strictly_in_limit(self, support: Support, boxes: Boxes, winner: int) -> bool:
+    def strictly_in_box(self, support: Support, boxes: Boxes, winner: int) -> bool:
         """Whether a class's output is above all others, whatever wins ties, in one region."""
-        others, classes = [j for j in range(self.n_classes) if j != winner], np.array([winner])
-        with np.errstate(all="ignore"):  # what is no number is above nothing
-            gaps = self.margins.gaps(self.counts.regions(support, boxes), classes, np.array(others))
+        others = np.arange(self.n_classes) != winner
+        gaps = self.gaps_in_boxes(support, boxes, np.array([winner]), others[None])
         return bool((gaps[0, others] > 0).all())
 
     def _beats(

@@ -124,7 +124,20 @@ class Margins:
         what float32 makes of it, in any order of sums, times the scale that it has.
         """
         ranges = self._ranges(attended, rounded)
-        form, off = self._margins(winner, ranges, self._posts(ranges, rounded), rounded)
+        posts = self._posts(ranges, rounded)
+        gaps = self._lowest(attended, winner, used, ranges, posts, rounded)
+        if posts is not None and not (gaps[:, used] > 0).all():
+            # Over wide ranges a chord is worse than the range of the activation alone.
+            flat = posts.flat()
+            gaps = np.fmax(gaps, self._lowest(attended, winner, used, ranges, flat, rounded))
+        return gaps
+
+    def _lowest(
+        self, attended: Attended, winner: Index, used: Index, ranges: Span, posts: Form | None,
+        rounded: Rounded | None,
+    ) -> Floats:  # fmt: skip
+        """The same with neurons bounded so."""
+        form, off = self._margins(winner, ranges, posts, rounded)
         base, reach = attended.base, attended.reach
         chosen = form.row.middle
         exact, moved = Span.exact(chosen), np.zeros(off.shape)

@@ -34,6 +34,11 @@ class Form:
     def plus(self, constant: Span) -> Form:
         return Form(self.row, self.rest + constant, self.values + constant)
 
+    def flat(self) -> Form:
+        """By its range alone."""
+        nothing = np.zeros_like(self.row.low)
+        return Form(Span.exact(nothing), self.values, self.values)
+
     def times(self, factor: Floats) -> Form:
         """By exact numbers."""
         by = Span.exact(factor)

@@ -207,7 +207,7 @@ class CountParts:
         require(not judge.spec.log_n, "the limit argument needs scores that do not grow")
         # Strictly: every other class has to be beaten as if it won ties.
         alone = np.array([[0.0, 1.0]])
-        shown = judge.strictly_in_limit(support, Boxes(alone, alone), answer)
+        shown = judge.strictly_in_box(support, Boxes(alone, alone), answer)
         require(shown, f"the limit of {support} is not proved")
         self.limits[support[0]] = answer
 

@@ -253,8 +253,13 @@ class _Builder:
 
     def _limit(self) -> None:
         """Plain softmax errs beyond reach if two labels share a limit that is not zero."""
-        if not self.config.log_n:
-            any(self.prover.limit(letter) for letter in range(self.config.n_letters))
+        alone = {s.letters[0]: s.label for s in self.searches if len(s.letters) == 1}
+        for search in self.searches:
+            for letter in search.letters:
+                labels = {alone.get(letter), search.label}
+                apart = None not in labels and len(labels) > 1
+                if apart and not self.config.log_n and self.prover.limit(letter):
+                    return
 
     def _float32(self) -> Float32Horizon | None:
         """What holds in float32 too, for strings given in this form, as the search has it."""

@@ -55,7 +55,13 @@ class Proved:
             for support, end in stated["verified_length"]
             if config.n_outputs <= 2 and class_of_support(config, tuple(support)) == 0
         }
-        sentences = [f"{string} is misclassified" for string in wrong]
+        two = config.n_outputs <= 2
+        sentences = [
+            f"{string} is a false {'positive' if answer else 'negative'}"
+            if two
+            else f"{string} is answered {answer}: wrong"
+            for string, (answer,) in _singles(config, document).items()
+        ]
         sentences += [
             f"every string over exactly {letters}{_reach(end)} is right"
             for letters, end in through.items()
@@ -123,7 +129,11 @@ class Agreement:
         stated = document["conclusion"]
         through = _through(config, stated)
         differ = tuple(config.alphabet.write(counts) for counts in stated["failures"])
-        sentences = [f"{string} is answered differently" for string in differ]
+        words = {(0, 1): ("no", "yes"), (1, 0): ("yes", "no")}
+        sentences = [
+            "{}: the first says {}, the second {}".format(string, *words.get(answers, answers))
+            for string, answers in _singles(config, document).items()
+        ]
         sentences += [
             f"every string over exactly {letters}{_reach(end)} is answered alike"
             for letters, end in through.items()
@@ -133,6 +143,17 @@ class Agreement:
         if stated["infinite"]:
             sentences.append("the two answer every string of every length alike")
         return cls(tuple(sentences), through, differ, first)
+
+
+def _singles(config: ClassifierConfig, document: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """The single inputs of a document, and what they are answered with."""
+    return {
+        config.alphabet.write(part["counts"]): tuple(
+            x for x in part["tree"][0][1:] if isinstance(x, int)
+        )
+        for part in document["parts"]
+        if "counts" in part
+    }
 
 
 def _through(config: ClassifierConfig, stated: Mapping[str, Any]) -> dict[str, int | None]:

@@ -6,12 +6,14 @@ a proof, or makes it longer, but cannot invent one.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
@@ -27,7 +29,8 @@ Support = tuple[int, ...]
 Cuts = Mapping[tuple[tuple[int, ...], tuple[int, ...]], int]
 """Boxes of counts that a search has cut, and along which side."""
 MEMORY = 1 << 30
-MOST_LEAVES = 100_000
+MOST_LEAVES, MOST_RATIOS = 100_000, 20_000
+_RATIOS_AT_ONCE = 64
 
 
 @dataclass
@@ -133,20 +136,59 @@ class Prover:
         )
 
     def ever(self, support: Support, answer: int) -> bool:
-        """That all strings over these letters, of any length, have one answer."""
-        free = len(support) - 1 + int(self.counts.cls)
-        trees = []
-        for column in range(len(support)):
+        """That all strings over these letters, of any length, have one answer.
 
-            def ask(boxes: Sequence[Box], answers: Sequence[int], column: int = column) -> Any:
-                return self._shown_ratios(support, column, boxes, answers)
-
-            root = _Region(Box((0.0,) * free, (1.0,) * free))
-            tree = self._grow(root, None, lambda _: answer, ask, _cut_ratios, False, {})
-            if tree is None:
+        The largest letter of a string weighs 1, and the others something from 0 to 1. Boxes with
+        the worst bounds are cut first, so that a ratio which is answered otherwise is soon found.
+        """
+        free, size = len(support) - 1 + int(self.counts.cls), len(support)
+        roots = [_Region(Box((0.0,) * free, (1.0,) * free)) for _ in range(size)]
+        queue: list[tuple[float, int, int, _Region]] = []
+        regions, examined = list(enumerate(roots)), 0
+        while regions:
+            examined += len(regions)
+            if monotonic() > self.until or examined > MOST_RATIOS:
                 return False
-            trees.append(tree)
+            try:
+                least = self._least(support, answer, [(c, r.box) for c, r in regions])
+                left = [item for item, bound in zip(regions, least, strict=True) if bound <= 0]
+                corners = [(c, Box(r.box.high, r.box.high)) for c, r in left]
+                if corners and self._least(support, answer, corners).min() <= 0:
+                    return False
+            except NotProved:
+                return False
+            for number, ((column, region), bound) in enumerate(zip(regions, least, strict=True)):
+                if bound > 0:
+                    region.said = Leaf("is", (answer,)).node()
+                else:
+                    heapq.heappush(queue, (bound, examined + number, column, region))
+            regions = []
+            for _ in range(min(len(queue), _RATIOS_AT_ONCE)):
+                *_, column, region = heapq.heappop(queue)
+                chosen = _cut_ratios(region.box)
+                if chosen is None:
+                    return False
+                regions += [(column, part) for part in _part(region, chosen, None)]
+        trees = [list(root.nodes()) for root in roots]
         return self.keep({"letters": list(support), "ever": True, "trees": trees})
+
+    def _least(
+        self, support: Support, answer: int, boxes: Sequence[tuple[int, Box]]
+    ) -> NDArray[np.float64]:
+        """The least margin of an answer over boxes of ratios; not above 0 where it is not shown."""
+        low, high = (
+            np.array([self.counts.weights(column, getattr(box, end)) for column, box in boxes])
+            for end in ("low", "high")
+        )
+        winner = np.full(len(boxes), answer)
+        wanted = np.arange(self.replay.n_classes) != winner[:, None]
+        least = np.full(len(boxes), np.inf)
+        for judge in self.judges:
+            gaps = judge.gaps_in_boxes(support, Boxes(low, high), winner, wanted)
+            won = judge.margins.won(gaps, winner) | ~wanted
+            own = np.where(wanted & ~won, np.nan_to_num(gaps, nan=-np.inf), np.inf).min(1)
+            least = np.minimum(least, own)
+        return least
 
     def limit(self, letter: int) -> bool:
         """What all attention on one letter gives."""
@@ -162,7 +204,7 @@ class Prover:
     # -- growing ---------------------------------------------------------------------------------
 
     def _grow(
-        self, root: _Region, longest: int | None, answer: Callable[[Box], int | None], ask: Any,
+        self, root: _Region, longest: int, answer: Callable[[Box], int | None], ask: Any,
         cut: Callable[[Box], tuple[int, float] | None], float32: bool, cuts: Cuts,
     ) -> list[Any] | None:  # fmt: skip
         """A tree whose leaves are all shown, or None if a leaf cannot be."""
@@ -187,13 +229,6 @@ class Prover:
                         leaves += 1
                     else:
                         open_regions.append(region)
-                corners = [Box(region.box.high, region.box.high) for region in open_regions]
-                if (
-                    longest is None
-                    and corners
-                    and not all(ask(corners, [labels[0]] * len(corners)))
-                ):
-                    return None  # a ratio of which it is not so
             except NotProved:
                 return None
             for region in open_regions:
@@ -203,7 +238,7 @@ class Prover:
                 waiting += _part(region, chosen, longest)
         return list(root.nodes())
 
-    def _searched(self, regions: list[_Region], cuts: Cuts, longest: int | None) -> list[_Region]:
+    def _searched(self, regions: list[_Region], cuts: Cuts, longest: int) -> list[_Region]:
         """Cut regions where a search has cut them, and return what it left whole."""
         left, waiting = [], list(regions)
         while waiting:
@@ -220,20 +255,6 @@ class Prover:
         float32: bool,
     ) -> Any:  # fmt: skip
         return self.counts.shown_up_to(support, boxes, np.array(answers), length, float32)
-
-    def _shown_ratios(
-        self, support: Support, column: int, boxes: Sequence[Box], answers: Sequence[int]
-    ) -> Any:
-        low, high = (
-            np.array([self.counts.weights(column, getattr(box, end)) for box in boxes])
-            for end in ("low", "high")
-        )
-        every = np.arange(self.replay.n_classes)
-        shown = np.ones(len(boxes), dtype=bool)
-        for judge in self.judges:
-            wanted = every != np.array(answers)[:, None]
-            shown &= judge.in_boxes(support, Boxes(low, high), np.array(answers), wanted)
-        return shown
 
 
 def _searched_cut(region: _Region, cuts: Cuts) -> tuple[int, float] | None:
