@@ -41,14 +41,11 @@ _PROOFS = (
     "sharpened"
 )
 
-_SPANS, _PATHS = (f"tests/verification/test_checker_{name}.py" for name in ("spans", "paths"))
-_TRELLIS = ("tests/verification/test_trellis_checker.py",)
 _EDGES = "tests/verification/test_trusted_edges.py"
 _MEMORY = "tests/verification/test_checker_memory.py"
 
 TARGETS = (
     Target(f"{_VERIFICATION}/checker/budget.py", (_MEMORY,)),
-    Target(f"{_VERIFICATION}/checker/kernel.py", ("tests/verification/test_kernel.py",)),
     Target(
         f"{_VERIFICATION}/checker/coverage.py",
         ("tests/verification/test_forged_certificates.py",),
@@ -78,66 +75,33 @@ TARGETS = (
         ("tests/verification/test_float32_certificates.py", "tests/verification/test_float32.py"),
         "derivations or rooms_hold or overflow or walk_through or bounds_grow",
     ),
-    Target(
-        f"{_VERIFICATION}/checker/attention_rounding.py",
-        (
-            "tests/verification/test_attention_rounding_drift.py",
-            "tests/verification/test_attention_rounding_terms.py",
-        ),
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/norm_rounding.py",
-        ("tests/verification/test_norm_rounding_terms.py",),
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/layer_rounding.py",
-        (
-            "tests/verification/test_layer_rounding_terms.py",
-            "tests/verification/test_layer_rounding.py",
-        ),
-        "layer_rounding_terms or gamma",
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/heads.py",
-        ("tests/verification/test_public_family.py", "tests/verification/test_trellis_margins.py"),
-        "scores_and_values or certified or outputs_of_single",
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/paths.py",
-        ("tests/verification/test_checker_paths_terms.py", _PATHS),
-    ),
-    Target(f"{_VERIFICATION}/checker/sets.py", ("tests/verification/test_checker_sets.py",)),
-    Target(f"{_VERIFICATION}/checker/spans.py", (_SPANS,), "not curvature"),
-    Target(
-        f"{_VERIFICATION}/checker/relaxation.py",
-        ("tests/verification/test_checker_relaxation.py", _SPANS),
-        "relax or no_number or products or box or chord",
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/trellis.py",
-        ("tests/verification/test_trellis_trees.py", *_TRELLIS),
-        "trellis_trees or no_field or another",
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/trellis_claims.py",
-        ("tests/verification/test_trellis_claims.py",),
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/trellis_keys.py", ("tests/verification/test_trellis_keys.py",)
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/trellis_model.py",
-        (
-            "tests/verification/test_trellis_margins.py",
-            *_TRELLIS,
-            "tests/verification/test_layer_rounding.py",
-        ),
-        "margins or tie_only or prove_nothing or 256_bits0 or adversary",
-    ),
-    Target(
-        f"{_VERIFICATION}/checker/readout.py",
-        ("tests/verification/test_trellis_margins.py", *_TRELLIS),
-        "single_strings or equal_columns",
+    *(
+        Target(f"tsc_interp/trusted/{file}.py", tuple(f"tests/trusted/{t}.py" for t in tests), only)
+        for file, tests, only in (
+            ("balls", ("test_balls",), ""),
+            ("spans", ("test_spans",), "not curvature"),
+            (
+                "relaxation",
+                ("test_relaxation", "test_spans"),
+                "relax or no_number or products or box or chord",
+            ),
+            ("means", ("test_means_terms", "test_means"), ""),
+            ("sets", ("test_sets",), ""),
+            ("trees", ("test_path_trees", "test_trees"), ""),
+            ("order", ("test_keys", "test_means_terms", "test_means"), ""),
+            (
+                "margins",
+                ("test_margins", "test_tables", "test_float_layer"),
+                "margins or tie_only or prove_nothing or 256_bits0 or adversary",
+            ),
+            ("float_attention", ("test_float_attention", "test_float_attention_terms"), ""),
+            ("float_layer", ("test_float_layer_terms", "test_float_layer"), "terms or gamma"),
+            ("float32", ("test_float_norm", "test_float_attention"), ""),
+            ("judge", ("test_margins", "test_tables"), "not forged"),
+            ("replay_tables", ("test_table_parts", "test_tables"), "table_parts or no_field"),
+            ("replay", ("test_tables",), "no_field or another or limits"),
+            ("spec", ("test_spec",), ""),
+        )
     ),
     Target(
         f"{_VERIFICATION}/checker/agreement.py",
