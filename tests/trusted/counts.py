@@ -95,7 +95,7 @@ def contradicted(checkpoint: Checkpoint, part: Part) -> list[int] | None:
         return part["counts"] if found is not None and {found} != claimed else None
     support = tuple(part["letters"])
     if "limit" in part:
-        far = [10**40 if i == support[0] else int(i == (support[0] + 1) % config.n_letters)
+        far = [10**5000 if i == support[0] else int(i == (support[0] + 1) % config.n_letters)
                for i in range(config.n_letters)]  # fmt: skip
         found = answer(checkpoint, far)
         return far if found is not None and {found} != claimed else None

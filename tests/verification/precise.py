@@ -79,14 +79,22 @@ def _computed(checkpoint: Checkpoint, counts: list[int]) -> list[Any]:
                 parts = [w[f"{block}.attn.W_{part}"][head] for part in "QKVO"]
                 if config.biases:
                     parts += [w[f"{block}.attn.b_{part}"][head] for part in "QKV"]
-                added = _head(config, parts, read, copies, stretch)
+                norms = [w.get(f"{block}.attn.{x}_norm.w") for x in "qk"]
+                added = _head(config, parts, read, copies, stretch, norms)
                 x = [_plus(row, more) for row, more in zip(x, added, strict=True)]
             x = [_biased(config, row, w, f"{block}.attn.b_O") for row in x]
         if config.d_mlp:
             for i, row in enumerate(x):
-                pre = _times(_norm(config, w, f"{block}.ln2", row), w[f"{block}.mlp.W_in"])
-                pre = _biased(config, pre, w, f"{block}.mlp.b_in")
-                post = [ACTIVATIONS[config.act_fn](t) for t in pre]
+                seen = _norm(config, w, f"{block}.ln2", row)
+                pre = _times(seen, w[f"{block}.mlp.W_in"])
+                if config.gated_mlp:
+                    gates = _times(seen, w[f"{block}.mlp.W_gate"])
+                    pairs = zip(gates, pre, strict=True)
+                    post = [ACTIVATIONS[config.act_fn](gate) * t for gate, t in pairs]
+                    post = _biased(config, post, w, f"{block}.mlp.b_in")
+                else:
+                    pre = _biased(config, pre, w, f"{block}.mlp.b_in")
+                    post = [ACTIVATIONS[config.act_fn](t) for t in pre]
                 x[i] = _plus(row, _times(post, w[f"{block}.mlp.W_out"]))
                 x[i] = _biased(config, x[i], w, f"{block}.mlp.b_out")
     read_out = _norm(config, w, "ln_final", x[0]) if config.final_norm else x[0]
@@ -111,14 +119,16 @@ def _biased(config: Any, row: list[Any], w: Any, name: str) -> list[Any]:
     return _plus(row, w[name]) if config.biases else row
 
 
-def _head(config: Any, parts: list[Any], read: list[Any], copies: list[int], stretch: Any) -> Any:
+def _head(
+    config: Any, parts: list[Any], read: list[Any], copies: list[int], stretch: Any, norms: Any
+) -> Any:
     w_q, w_k, w_v, w_o, *biases = parts
     b_q, b_k, b_v = biases or [[mpf(0)] * config.d_head] * 3
-    keys = [_plus(_times(row, w_k), b_k) for row in read]
+    keys = [_met(config, _plus(_times(row, w_k), b_k), norms[1]) for row in read]
     values = [_times(_plus(_times(row, w_v), b_v), w_o) for row in read]
     out = []
     for row in read:
-        query = _plus(_times(row, w_q), b_q)
+        query = _met(config, _plus(_times(row, w_q), b_q), norms[0])
         scores = [mpmath.fdot(query, key) * stretch / mpmath.sqrt(config.d_head) for key in keys]
         top = max(score for score, copy in zip(scores, copies, strict=True) if copy)
         shares = [
@@ -133,6 +143,14 @@ def _head(config: Any, parts: list[Any], read: list[Any], copies: list[int], str
             ]
         )
     return out
+
+
+def _met(config: Any, row: list[Any], scale: Any) -> list[Any]:
+    """A query or key after its norm."""
+    if config.qk_norm == "off":
+        return row
+    root = mpmath.sqrt(mpmath.fsum(v * v for v in row) / len(row) + mpf(config.norm_eps))
+    return [v / root * (mpf(1) if scale is None else scale[i]) for i, v in enumerate(row)]
 
 
 def _norm(config: Any, w: Any, name: str, row: list[Any]) -> list[Any]:

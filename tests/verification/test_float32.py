@@ -40,10 +40,13 @@ def shuffled(checkpoint: Checkpoint, rng: np.random.Generator) -> Checkpoint:
     axes |= {"W_V": {-2: "d", -1: "v"}, "W_O": {-2: "v", -1: "d"}, "W_in": {-2: "d", -1: "m"}}
     axes |= {"W_out": {-2: "m", -1: "d"}, "W_U": {-2: "d"}, "b_Q": {-1: "k"}, "b_K": {-1: "k"}}
     axes |= {"b_V": {-1: "v"}, "b_O": {-1: "d"}, "b_in": {-1: "m"}, "b_out": {-1: "d"}}
+    axes |= {"W_gate": {-2: "d", -1: "m"}, "w": {-1: "d"}, "b": {-1: "d"}}
     sizes = {"d": config.d_model, "k": config.d_head, "v": config.d_head, "m": config.d_mlp}
     order = {name: rng.permutation(size) for name, size in sizes.items()}
     for name, weight in w.items():
-        for axis, what in axes.get(name.split(".")[-1], {}).items():
+        of_heads = name.endswith(("q_norm.w", "k_norm.w"))
+        kinds = {-1: "k"} if of_heads else axes.get(name.split(".")[-1], {})
+        for axis, what in kinds.items():
             weight = np.take(weight, order[what], axis)
         w[name] = np.ascontiguousarray(weight)
     return Checkpoint(config, w)
