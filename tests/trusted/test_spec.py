@@ -65,7 +65,7 @@ def same_as(checkpoint: Checkpoint) -> None:
 
 
 def values(rng: random.Random) -> Any:
-    numbers = [0, 1, 2, 3, 4, 5, 7, -1, 0.5, 1.0, 1e-7, 1e-5, 10**6, 10**12, True, False]
+    numbers = [0, 1, 2, 3, 4, 5, 7, -1, 0.5, 1.0, 1e-7, 1e-5, 10**6, 10**8, True, False]
     words = ["off", "rms", "layer", "rms_pre", "first", "last", "last_letter", "rotary", "alibi",
              "learned", "sinusoidal", "shortformer", "relu", "silu", "sqrt_d_head_log_n",
              "sqrt_d_head_ssmax", "x", ""]  # fmt: skip
