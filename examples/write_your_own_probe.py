@@ -1,22 +1,22 @@
-"""Write a probe of your own: a result, a run, words, figures.
+"""Which letter must be repeated to flip the model's answer?
 
     python examples/write_your_own_probe.py
 
-The probe asks: *which letter must be repeated to flip the model's answer?* For each string, it
-doubles the count of one letter and reads the logit again. In the package, each of the four parts is
-a file of the probe's folder.
+For each string, the count of one letter is doubled and the logit is read again: the change is
+f(n + n_x e_x) - f(n) for the counts n and each letter x. A probe is one file like this one.
 """
 
 # --8<-- [start:result]
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Annotated, ClassVar
 
 import numpy as np
-import plotly.graph_objects as go
 
 import tsc_interp as tsc
-from tsc_interp.plots.style import Figure, diverging, new_figure
-from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Table
+from tsc_interp.probes.inputs import Inputs
+from tsc_interp.probes.probe import probe
+from tsc_interp.results.base import Finding, LabeledArray, ProbeResult
+from tsc_interp.results.views import Heat, Rows, shown
 
 
 class DoublingResult(ProbeResult):
@@ -24,104 +24,80 @@ class DoublingResult(ProbeResult):
 
     probe: ClassVar[str] = "doubling"
 
-    logits: LabeledArray
+    logits: Annotated[LabeledArray, Rows("Logits")]
     """`[string]`"""
-    doubled: LabeledArray
-    """`[string letter]`: the logit with this letter's count doubled."""
+    doubled: Annotated[LabeledArray, Rows("Logits with one letter's count doubled")]
+    """`[string letter]`"""
 
-    def tables(self) -> tuple[Table, ...]:
-        labels = self.doubled.labels
-        rows = zip(labels["string"], self.logits.array, self.doubled.array.tolist(), strict=True)
-        return (
-            Table(
-                title="Logits, as they are and with one letter's count doubled",
-                columns=("string", "logit", *labels["letter"]),
-                rows=tuple((string, float(logit), *row) for string, logit, row in rows),
-            ),
+    @shown(
+        Heat(
+            "What doubling a letter does to the logit",
+            "Each row is a string, each column the letter whose count is doubled.",
+            table=False,
         )
+    )
+    def change(self) -> LabeledArray:
+        """`[string letter]`: by how much the logit grows."""
+        change = self.doubled.array - self.logits.array[:, None]
+        return LabeledArray.of(change, **self.doubled.labels)
 
+    # --8<-- [end:result]
+    # --8<-- [start:findings]
+    def conclude(self) -> Iterator[Finding]:
+        """Sentences from the result alone: no model is asked here."""
+        letters, found = self.doubled.labels["letter"], False
+        for string in self.logits.labels["string"]:
+            logit, doubled = float(self.logits.at(string=string)), self.doubled.at(string=string)
+            turned = [
+                x for x, value in zip(letters, doubled, strict=True) if (value > 0) != (logit > 0)
+            ]
+            if turned:
+                found = True
+                text = f"Doubling {' or '.join(turned)} in `{string}` changes the answer."
+                yield Finding.of(text, {"logit": logit}, "warning", string=string)
+        if not found:
+            yield Finding.of("Doubling one letter changes no answer.", severity="good")
 
-# --8<-- [end:result]
+    # --8<-- [end:findings]
 
 
 # --8<-- [start:run]
-def run(model: tsc.HookedClassifier, strings: Sequence[str]) -> DoublingResult:
+@probe(
+    DoublingResult,
+    title="What does repeating do?",
+    question="Which letter must be repeated to flip the model's answer?",
+)
+def doubling(inputs: Inputs) -> DoublingResult:
     """One forward pass for the strings, one for each letter doubled."""
-    letters = model.config.alphabet.letters
-    counts = model.config.alphabet.count_matrix(strings)
-    doubled = np.empty((len(strings), len(letters)))
-    for column in range(len(letters)):
+    model, alphabet = inputs.model, inputs.model.config.alphabet
+    counts = alphabet.count_matrix(inputs.given)
+    doubled = np.empty((len(counts), alphabet.size))
+    for column in range(alphabet.size):
         more = counts.copy()
         more[:, column] *= 2
         doubled[:, column] = model(model.counts(more)).detach().numpy()
     logits = model(model.counts(counts)).detach().numpy()
-    result = DoublingResult(
-        findings=(),
-        logits=LabeledArray.of(logits, string=strings),
-        doubled=LabeledArray.of(doubled, string=strings, letter=letters),
+    return DoublingResult(
+        logits=LabeledArray.of(logits, string=inputs.given),
+        doubled=LabeledArray.of(doubled, string=inputs.given, letter=alphabet.letters),
     )
-    return result.with_findings(findings(result))
 
 
 # --8<-- [end:run]
 
-
-# --8<-- [start:words]
-def findings(result: DoublingResult) -> tuple[Finding, ...]:
-    """Sentences from the result alone: no model is asked here."""
-    found = []
-    letters = result.doubled.labels["letter"]
-    for string in result.logits.labels["string"]:
-        logit, doubled = float(result.logits.at(string=string)), result.doubled.at(string=string)
-        turned = [
-            x for x, value in zip(letters, doubled, strict=True) if (value > 0) != (logit > 0)
-        ]
-        if turned:
-            text = f"Doubling {' or '.join(turned)} in `{string}` changes the answer."
-            found.append(Finding(severity="warning", text=text, numbers={"logit": logit}))
-    nothing = Finding(severity="good", text="Doubling one letter changes no answer.")
-    return tuple(found) or (nothing,)
-
-
-# --8<-- [end:words]
-
-
-# --8<-- [start:figures]
-def figures(result: DoublingResult) -> list[Figure]:
-    """A heat map, blue where doubling lowers the logit and vermillion where it raises it."""
-    change, labels = result.doubled.array - result.logits.array[:, None], result.doubled.labels
-    plot = new_figure("letter that is doubled", height=120 + 36 * len(change))
-    plot.add_trace(
-        go.Heatmap(z=change, x=labels["letter"], y=labels["string"], **diverging(change))
-    )
-    plot.update_yaxes(autorange="reversed")
-    strongest = float(np.abs(change).max())
-    return [
-        Figure(
-            name="doubling",
-            title="What doubling a letter does to the logit",
-            figure=plot,
-            caption="Each row is a string, each column the letter whose count is doubled.",
-            alt=f"Heat map of logit changes; the largest is {strongest:.3f}.",
-        )
-    ]
-
-
-# --8<-- [end:figures]
-
 # --8<-- [start:use]
 model = tsc.load("generalization-errors")
 strings = ["aac", "baac", "ab{40}", "ab{60}", "a{40}b", "b{2}c{100}", "abc{50}"]
-result = run(model, strings)
+result = doubling.run(model, strings)
 for finding in result.findings:
     print(f"{finding.severity}: {finding.text} {finding.numbers}")
-figure = figures(result)[0]
+figure = result.figures["change"]
 # --8<-- [end:use]
 
 # --8<-- [start:round-trip]
 # A result is plain data: it goes through JSON and comes back equal, without the model.
 again = DoublingResult.from_dict(result.to_dict())
 assert again == result
-assert findings(again) == result.findings
-print("doubling b in ab{60}:", float(result.doubled.at(string="ab{60}", letter="b")))
+assert again.concluded().findings == result.findings
+print("doubling b in ab{60}:", float(again.doubled.at(string="ab{60}", letter="b")))
 # --8<-- [end:round-trip]

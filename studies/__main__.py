@@ -8,8 +8,7 @@ What comes out is `studies/results/NAME.csv.gz`.
 The studies in `SCRIPTS` print their tables instead, each in a process of its own.
 `python -m studies public_models FOLDER` and `python -m studies gallery FOLDER` take a folder with
 your copies of public models, `python -m studies verifiers --auto-lirpa FOLDER` the source of
-another verifier, `python -m studies auto_circuit FOLDER` that of auto-circuit;
-`python -m studies depth FOLDER --auto-lirpa FOLDER` takes public models and a verifier.
+another verifier.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ NAMES = (
     "frontier",
     "lengths",
 )
-SCRIPTS = ("own_models", "max_of_four", "majority", "markers", "causes")
+SCRIPTS = ("own_models", "max_of_four", "causes")
 
 
 def main(wanted: list[str]) -> None:
-    if wanted[:1] in (["public_models"], ["gallery"], ["verifiers"], ["auto_circuit"], ["depth"]):
+    if wanted[:1] in (["public_models"], ["gallery"], ["verifiers"]):
         import_module(f"studies.{wanted[0]}.run").main(wanted[1:])
         return
     unknown = sorted(set(wanted) - {*NAMES, *SCRIPTS})

@@ -6,13 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tsc_interp.plots.colours import DASHES, INK, MUTED, WRONG
+from tsc_interp.plots.colours import INK, MUTED
 from tsc_interp.plots.style import Figure, new_figure
 from tsc_interp.results.intervals import mean_interval
-from tsc_interp.strings import Alphabet
 
 Rows = Sequence[Mapping[str, Any]]
-_SYMBOLS = {3: "circle-open", 4: "diamond"}
 _SHAPES = ("circle", "square", "diamond", "cross", "triangle-up")
 
 
@@ -78,74 +76,4 @@ def wrong_by_maximum(rows: Rows) -> Figure:
         "For each maximum, the exact share of its sequences that a model gets wrong; no mark where "
         "all are right.",
         "Shares are near one for the smallest maxima and fall to zero for most above twenty.",
-    )
-
-
-def majority_reach(rows: Rows) -> Figure:
-    """How far each model is right on everything, and an error beyond."""
-    figure = new_figure("length", height=340, legend=True)
-    names = [f"{row['d_model']} dimensions, seed {row['seed']}" for row in rows]
-    for name, row in zip(names, rows, strict=True):
-        figure.add_scatter(
-            x=[1, row["right_through"]],
-            y=[name, name],
-            mode="lines",
-            line={"color": MUTED[0], "width": 8},
-            name="every string right",
-            showlegend=name == names[0],
-        )
-    figure.add_scatter(
-        x=[sum(Alphabet(2).counts(row["some"])) for row in rows],
-        y=names,
-        mode="markers",
-        marker={"color": WRONG, "size": 12, "symbol": "x"},
-        name="an error",
-        text=[row["some"] for row in rows],
-        hovertemplate="%{text}<extra></extra>",
-    )
-    for length, words, side in ((50, "trained", "right"), (150, "tested", "left")):
-        figure.add_vline(x=length, line={"color": INK, "dash": "dash"})
-        figure.add_annotation(
-            x=length, y=1.0, yref="paper", text=words, showarrow=False, xanchor=side,
-            xshift=4 if side == "left" else -4, yanchor="bottom",
-        )  # fmt: skip
-    figure.update_xaxes(range=[0, 720])
-    figure.update_yaxes(autorange="reversed", automargin=True)
-    figure.update_layout(legend={"orientation": "h", "y": 1.28, "x": 0}, margin_t=70)
-    return Figure(
-        "majority-reach",
-        "Right on everything that was tested, and then not",
-        figure,
-        "Bars: every string up to that length is right, ties left out (500 is as far as all of "
-        "them were decided). Crosses: the first error, or beyond 500 some error.",
-        "Bars end at "
-        + ", ".join(
-            f"{row['right_through']} ({name})" for name, row in zip(names, rows, strict=True)
-        )
-        + "; all of them beyond the tested 150.",
-    )
-
-
-def marker_errors(runs: Mapping[int, Rows]) -> Figure:
-    """Wrong strings of the marker classifier per length."""
-    figure = new_figure("words in the string", "strings wrong", legend=True)
-    lines = [(version, row) for version, rows in runs.items() for row in rows]
-    for (version, row), colour, dash in zip(lines, MUTED, DASHES, strict=False):
-        figure.add_scatter(
-            x=list(range(1, len(row["wrong"]) + 1)),
-            y=[wrong or None for wrong in row["wrong"]],
-            mode="lines+markers",
-            line={"color": colour, "dash": dash},
-            marker={"size": 8, "symbol": _SYMBOLS[version]},
-            name=f"{version}.x, seed {row['seed']}",
-        )
-    figure.update_xaxes(range=[0.5, 8.5], dtick=1)
-    figure.update_yaxes(type="log", dtick=1, exponentformat="power")
-    figure.update_layout(legend={"orientation": "h", "y": 1.2, "x": 0})
-    return Figure(
-        "marker-errors",
-        "Every string of up to 8 words, counted",
-        figure,
-        "The exact number of wrong strings of each length; no mark where there is none.",
-        "Wrong strings grow with length; the shortest strings are all right.",
     )

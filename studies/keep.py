@@ -17,8 +17,6 @@ from typing import Any
 import torch
 
 import tsc_interp as tsc
-from studies.majority import run as majority
-from studies.markers import run as markers
 from studies.max_of_four import run as max_of_four
 from studies.own_models import run as own_models
 from tsc_interp.checkpoints import load_checkpoint
@@ -27,8 +25,6 @@ HERE = Path(__file__).parent
 FIRST: dict[str, Callable[[], tsc.Checkpoint]] = {
     "own_models": lambda: tsc.from_transformer_lens(own_models.trained(0), **own_models.READING),
     "max_of_four": lambda: max_of_four.taken(max_of_four.trained(max_of_four.SEEDS[0])),
-    "majority": lambda: tsc.from_transformer_lens(majority.trained(16, 0), **majority.READING),
-    "markers": lambda: tsc.from_transformer_lens(markers.trained(0), **markers.READING),
 }
 
 

@@ -346,3 +346,24 @@ def test_a_users_type_checker_sees_types(tmp_path: Path, pytestconfig: pytest.Co
     assert len(errors) == 2, said
     assert "horizn" in errors[0]
     assert 'Argument 1 to "verify" has incompatible type "int"' in errors[1]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tsc.verify("walkthrough", max_len=5), "has no argument 'max_len': did you mean"),
+        (lambda: tsc.evaluate("walkthrough", "ab", frames=1), "did you mean 'frame'"),
+        (lambda: tsc.analyze("walkthrough", probe="trace"), "did you mean 'probes'"),
+        (lambda: tsc.run_probe("tracee", "walkthrough"), "no probe 'tracee': did you mean 'trace'"),
+        (lambda: tsc.run_probe("trace", "walkthrough"), "which strings"),
+        (lambda: tsc.horizon(), "missing a required argument: 'model'"),
+    ],
+)
+def test_a_wrong_call_says_what_was_meant(call: Any, said: str) -> None:
+    with pytest.raises(tsc.TscError, match=said):
+        call()
+
+
+def test_a_misspelt_name_says_what_was_meant() -> None:
+    with pytest.raises(AttributeError, match="did you mean 'evaluate'"):
+        tsc.evaluat  # type: ignore[attr-defined]  # noqa: B018

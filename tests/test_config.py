@@ -92,3 +92,20 @@ def test_is_frozen_and_replaced_with_checks() -> None:
 def test_weight_shapes_name_every_part_once(n_layers: int, norm: bool) -> None:
     config = ClassifierConfig(n_layers=n_layers, norm="layer" if norm else "off", n_positions=9)
     assert len(config.weight_shapes()) == 3 + n_layers * (6 + 4 * norm)
+
+
+@pytest.mark.parametrize(
+    ("names", "letters", "named"),
+    [
+        (("red", "green", "blue"), "ab{3}a", "red green{3} red"),
+        (("0", "1", "+"), "aacb{12}", "0{2}+1{12}"),
+        (("b", "a", "c"), "aab", "b{2} a"),
+        (("x{2}", "y", "z"), "a{3}b", "x{2}{3} y"),
+        ((), "ab{3}", "ab{3}"),
+    ],
+)
+def test_a_string_in_its_tokens_names_is_read_back(names, letters, named):
+    config = ClassifierConfig(token_names=names)
+    canonical = config.alphabet.canonical
+    assert config.named(letters) == named
+    assert canonical(config.filled([named])[0]) == canonical(letters)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -34,8 +35,8 @@ ROOMS = (
     "frames",
     "rules",
     "task",
-    "tasks",
     "task_check",
+    "tasks",
     "config",
     "data",
     "checkpoints",
@@ -54,15 +55,8 @@ ROOMS = (
     "cli",
 )
 
-VERIFICATION = ("checker", "bounds", "search", "counting", "order")
+VERIFICATION = ("bounds", "documents", "search", "counting", "order")
 """Inside verification: each imports from those before it, the files beside them from all."""
-
-TRUSTED = (
-    "trusted", "strings", "rules", "task", "tasks", "config", "errors", "memory", "files",
-    "checkpoints.checkpoint",
-    "model.positions",  # fixed tables: what a model's weights are without being stored
-)  # fmt: skip
-"""What the checker, which has to be trusted, imports of the package besides its own files."""
 
 
 @cache
@@ -164,32 +158,41 @@ def test_rooms_of_verification_follow_each_other():
     assert against == set()
 
 
-def test_the_trusted_base_imports_the_domain_and_itself():
-    own = f"{PACKAGE.name}.verification.checker"
-    allowed = (own, *(f"{PACKAGE.name}.{name}" for name in TRUSTED))
-    beyond = {
-        (module, other)
-        for path in (PACKAGE / "verification" / "checker").glob("*.py")
-        for module, other in imports(path)
-        if not any(f"{other}.".startswith(f"{name}.") for name in allowed)
-    }
-    assert beyond == set()
+def test_the_trusted_base_imports_nothing_else() -> None:
+    """Neither the package's other rooms nor libraries, but numpy and flint: in any statement."""
+    known = {*sys.stdlib_module_names, "numpy", "flint"}
+    for path in (PACKAGE / "trusted").glob("*.py"):
+        for node in import_statements(path):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
+            for name in map(str, names):
+                own = name.startswith(f"{PACKAGE.name}.trusted.") or name == "tsc_interp.trusted"
+                assert own or name.split(".")[0] in known, (path.name, name)
 
 
-def test_importing_the_checker_loads_the_checker():
-    """Not the search, not the model: what is loaded is what has to be read."""
-    code = "import sys, tsc_interp.verification.checker.check; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    ours = {name for name in run.stdout.split() if name.startswith(f"{PACKAGE.name}.")}
-    domain = {"_version", "arguments", "errors", "memory", "files", "frozen", "output", "strings",
-              "rules", "task", "task_check", "config", "checkpoints"}  # fmt: skip
-    assert {room(name) for name in ours} <= {*domain, "verification"}
-    assert {part(name) for name in ours if room(name) == "verification"} == {"checker", "top"}
-    assert [n for n in ours if room(n) == "verification" and part(n) == "top"] == [
-        "tsc_interp.verification"
-    ]
-    assert len(ours) <= 38
-    assert not {"torch", "scipy"} & set(run.stdout.split())
+def test_the_trusted_base_runs_where_nothing_else_can_be_imported() -> None:
+    """A proof is replayed in a process that has no pydantic, and none of our other rooms."""
+    code = """
+import sys, importlib.abc, json
+class Refuse(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        ours = name.startswith("tsc_interp.") and name.split(".")[1] not in ("trusted", "_version")
+        if ours or name.split(".")[0] in ("pydantic", "torch", "scipy", "safetensors"):
+            raise ImportError(f"{name} is out of reach")
+sys.meta_path.insert(0, Refuse())
+from tsc_interp.trusted.replay import replay
+from tsc_interp.trusted.spec import read_model
+content, document = open(sys.argv[1], "rb").read(), json.load(open(sys.argv[2]))
+print(replay(document, [read_model(content)])["horizon"])
+"""
+    import tsc_interp as tsc
+
+    with tempfile.TemporaryDirectory() as folder:
+        model, proof = Path(folder) / "m.safetensors", Path(folder) / "proof.json"
+        tsc.load("generalization-errors").to_checkpoint().save(model)
+        tsc.certify("generalization-errors", limit=100).save(proof)
+        command = [sys.executable, "-c", code, str(model), str(proof)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "66"
 
 
 @pytest.mark.parametrize("statement", [

@@ -57,7 +57,11 @@ def __getattr__(name: str) -> Any:
         )
         return getattr(import_module(place), name)
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'tsc_interp' has no attribute {name!r}")
+        from tsc_interp.errors import suggest
+
+        hint = "" if name.startswith("_") else suggest(name, _PUBLIC).rstrip()
+        problem = f"module 'tsc_interp' has no attribute {name!r}"
+        raise AttributeError(f"{problem}: {hint}" if hint else problem)
     if _PUBLIC[name] == "tsc_interp":
         return import_module(f"tsc_interp.{name}")
     return getattr(import_module(_PUBLIC[name]), name)

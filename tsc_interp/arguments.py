@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
-from tsc_interp.errors import UsageError, shorten
+from tsc_interp.errors import CallError, UsageError, shorten, suggest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,8 +52,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Unknown names and missing arguments stay Python's own TypeError.
-        given = signature.bind(*args, **kwargs).arguments
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise call_error(function.__name__, signature, kwargs, error) from None
         for name, (rule, default) in rules.items():
             value = given.get(name, default)
             if value is not default and (expected := rule(name, value)):
@@ -61,6 +63,26 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     return call
+
+
+def call_error(
+    name: str, signature: inspect.Signature, named: Iterable[str], error: TypeError
+) -> CallError:
+    """The error for a call that Python cannot bind: what is wrong, and what was meant."""
+    known = [
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    unknown = [given for given in named if given not in known]
+    return CallError(no_argument(name, unknown[0], known) if unknown else f"{name}: {error}")
+
+
+def no_argument(function: str, unknown: str, known: Iterable[str]) -> str:
+    """The message for an argument that a function does not have."""
+    names = list(known)
+    hint = suggest(unknown, names).rstrip() or f"it has {', '.join(names)}"
+    return f"{function} has no argument {unknown!r}: {hint}"
 
 
 def _rule(annotation: str) -> Rule | None:

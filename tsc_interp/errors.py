@@ -15,6 +15,10 @@ from tsc_interp.trusted.errors import TscError as TscError
 from tsc_interp.trusted.errors import UsageError as UsageError
 
 
+class CallError(UsageError, TypeError):
+    """A call with an argument too many or too few, or one that no function here has."""
+
+
 class StringError(UsageError):
     """A string that cannot be read, with the position at which reading stopped."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from hashlib import sha256
 from itertools import combinations, product
 from math import comb
 
@@ -23,6 +24,22 @@ MOST_SUPPORTS = 4096
 """Sets of letters compared: as many as exact verification decides, so all that it asks for."""
 LONGEST = 1000
 """The count of a letter that stands for long strings."""
+
+
+def labels_digest(task: Rule, n_letters: int) -> str:
+    """Return SHA-256 of what a task of counts says of strings and of supports.
+
+    A task of one's own is named by its kind in a configuration, which says nothing of its code;
+    what is kept of such a task is kept for these labels.
+
+    Example:
+        >>> from tsc_interp.rules import ContainsAll, Parity
+        >>> labels_digest(ContainsAll(letters="a"), 2) == labels_digest(Parity(), 2)
+        False
+    """
+    classes = task.classes(_counts(n_letters).copy())
+    shared = [_shared(task, frozenset(LETTERS[i] for i in s)) for s in _supports(n_letters)]
+    return sha256(classes.tobytes() + repr(shared).encode()).hexdigest()
 
 
 def check_supports(task: Rule, n_letters: int) -> None:
@@ -43,7 +60,7 @@ def check_supports(task: Rule, n_letters: int) -> None:
         >>> from tsc_interp.rules import ContainsAll
         >>> check_supports(ContainsAll(letters="ab"), 3)
     """
-    rows = _strings(n_letters) if task.ordered else _counts(n_letters)
+    rows = every_short_string(n_letters) if task.ordered else _counts(n_letters)
     counts = (rows[:, :, None] == np.arange(n_letters)).sum(1) if task.ordered else rows
     packed = np.packbits(counts > 0, axis=1)
     _, first, which = np.unique(packed, axis=0, return_index=True, return_inverse=True)
@@ -102,7 +119,8 @@ def _of_supports(n_letters: int) -> Counts:
 
 
 @cache
-def _strings(n_letters: int) -> Counts:
+def every_short_string(n_letters: int) -> Counts:
+    """All strings up to a length, and each set of letters forwards and backwards; then -1."""
     longest = 1
     while longest < 100 and sum(n_letters**n for n in range(1, longest + 2)) <= MOST_ROWS:
         longest += 1

@@ -10,6 +10,7 @@ from typing import Any
 from plotly.offline import get_plotlyjs
 from plotly.utils import PlotlyJSONEncoder
 
+from tsc_interp.output.display import prose
 from tsc_interp.plots.figure import CONFIG
 from tsc_interp.plots.style import Figure, template
 
@@ -34,7 +35,7 @@ def fragment(figure: Figure) -> str:
         f'<div class="tsc-plot" role="img" aria-label="{escape(figure.alt)}" '
         f'style="min-height: {height}px"></div>\n'
         f'<script type="application/json">{_json(drawing)}</script>\n'
-        f"<figcaption>{escape(figure.caption)}</figcaption>\n"
+        f"<figcaption>{prose(figure.caption)}</figcaption>\n"
         f"</figure>\n"
     )
 

@@ -81,8 +81,18 @@ long, short = pairs(lambda h: h >= READABLE), pairs(lambda h: h < 50)
 off_by = float(np.median(np.maximum(long, 1 / long)))
 assert off_by < 1.5
 assert np.median(short) > 2
-assert 3 < np.median(factors(usual, 10)) < 4.5
-assert 1.5 < np.median(factors(normed, 10)) < 2.6
+
+
+def holds_factors(kind: tuple) -> bool:
+    """Whether the interval after ten epochs contains the number of factors the law uses."""
+    low, high = median_interval(factors(kind, 10))
+    return bool(low <= FACTORS[kind[0]] <= high)
+
+
+slow = ("off", 0.01, 0.003)
+decayed = [kind for kind in cells if kind[1]]
+of_four = [kind for kind in decayed if kind[0] == "off"]
+of_two = [kind for kind in decayed if kind[0] != "off"]
 
 # --8<-- [start:conclusions]
 print(
@@ -93,9 +103,22 @@ print(
     "ten epochs. No parameter is fitted."
 )
 print(
-    "- **The number of factors is right.** If we solve the law for the number of factors k after "
-    f"ten epochs, we get {middle(factors(usual, 10))} where a score has four decaying factors, and "
-    f"{middle(factors(normed, 10))} where a norm leaves two (decay 0.01, learning rate 0.01)."
+    "- **The number of factors is not confirmed.** Solved for the number of factors k after ten "
+    f"epochs, the law gives {middle(factors(usual, 10))} at decay 0.01 and learning rate 0.01, "
+    f"where a score has four decaying factors, and {middle(factors(normed, 10))} where a norm "
+    "leaves two. These are the favourable cells: of the "
+    f"{len(of_four)} cells without a norm {len(of_four) - sum(map(holds_factors, of_four))} have "
+    f"an interval that excludes 4, and of the {len(of_two)} with one "
+    f"{len(of_two) - sum(map(holds_factors, of_two))} an interval that excludes 2."
+)
+print(
+    "- **Where decay is weak, what gradients add is as large as what decay takes.** Without any "
+    f"decay horizons still grow, by a factor of {np.median(ratios(('off', 0.0, 0.01), 10)):.2f} "
+    "in ten epochs. At the learning rate 0.003 the schedule takes three tenths as much as at 0.01, "
+    "and training is far from its end after one epoch: the exact horizon is "
+    f"{np.median(ratios(slow, 10)):.2f} times the predicted one after ten epochs and "
+    f"{np.median(ratios(slow, 30)):.2f} times after thirty, and k comes out as "
+    f"{middle(factors(slow, 10))}."
 )
 print(
     "- **The law fails at short horizons, because the training data need some margin.** If it "

@@ -46,7 +46,8 @@ assert proved("default", 4, 16) == proved("default", 8, 16) == 1.0
 for group in (four, eight):  # all of them pruned back to two heads, and proved again
     assert all(row["pruned"] == "ab" and row["gains"] for row in group)
 plainly = sum(row["gains"] == "1.0 1.0" for row in four)
-turned = Counter(row["gains"] for row in four if row["gains"] != "1.0 1.0")
+turned = [row for row in four if row["gains"] != "1.0 1.0"]
+largest = max(float(gain) for row in turned for gain in row["gains"].split())
 
 # --8<-- [start:conclusions]
 print(
@@ -70,13 +71,12 @@ print(
 print(
     "- **All seeds are proved with four heads, also when pruned to two.** With d_model 16 and four "
     "heads, all 256 seeds are proved right at every length, and so are all 256 models pruned to "
-    f"two heads: {plainly} just by removing heads, and {sum(turned.values())} with one head's "
-    "output also multiplied by 1.5. All 256 of 256 means at least "
-    f"{share_interval(256, 256).low:.1%} of seeds (95% CI). The factor was needed in "
-    f"{told_share(sum(turned.values()), len(four))}."
+    f"two heads: {plainly} just by removing heads, and {len(turned)} with an output also "
+    f"multiplied by up to {largest:g}. All 256 of 256 means at least "
+    f"{share_interval(256, 256).low:.1%} of seeds (95% CI). A factor was needed in "
+    f"{told_share(len(turned), len(four))}; other seeds need larger ones."
 )
 # --8<-- [end:conclusions]
-assert set(turned) <= {"1.0 1.5", "1.5 1.0"}
 
 # --8<-- [start:table]
 print(f"{'scores times log n, 256 seeds each':36} {'d_model':>7} {'proved':>7} {'95% CI':>8} "

@@ -9,9 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from tsc_interp import __version__
 from tsc_interp.cli import main
+from tsc_interp.cli.app import app
 
 
 def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -272,3 +274,32 @@ def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> No
     order = ["Understand a model:", "  analyze", "Decide every string:", "  verify", "  sweep"]
     assert [out.index(text) for text in order] == sorted(out.index(text) for text in order)
     assert "Commands:" not in out
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("analyze --probe tr", "trace"),
+        ("reproduce wal", "walkthrough"),
+        ("analyze --compare man", "many-heads"),
+    ],
+)
+def test_the_shell_completes_names(
+    typed: str, offered: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("_TSC_INTERP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"tsc-interp {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
+    command = typer.main.get_command(app)
+    with pytest.raises(SystemExit):
+        command.main(prog_name="tsc-interp", complete_var="_TSC_INTERP_COMPLETE")
+    assert capsys.readouterr().out.split() == [offered]
+
+
+def test_a_string_where_a_model_may_stand_is_said_to_be_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["eval", "aabc", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "aabc names no model, so it is a string for walkthrough" in captured.err
+    assert json.loads(captured.out)["checkpoint"] == "walkthrough"

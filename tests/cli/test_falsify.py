@@ -45,7 +45,7 @@ def test_a_saved_state_is_falsified(saved, capsys):
 
 def test_every_input_of_a_right_model(saved, capsys):
     assert main(["falsify", *saved(None), "--every"]) == 0
-    assert "Enumerated: 0 of 729 inputs" in " ".join(capsys.readouterr().out.split())
+    assert "Proved: none of the 729 inputs" in " ".join(capsys.readouterr().out.split())
 
 
 def test_our_models(capsys):

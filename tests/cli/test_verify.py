@@ -255,3 +255,34 @@ def test_a_model_with_positions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "accepted" in capsys.readouterr().out
     assert main(["verify", "-c", str(path), "--horizon"]) == 2
     assert main(["verify", "-c", str(path), "-L", "9"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("verify nosuch --json", 1),
+        ("eval --json ab{", 2),
+        ("verify --nosuch --json", 2),
+        ("lab nosuch --json", 2),
+    ],
+)
+def test_errors_are_json_too(command: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command.split()) == code
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert (document["schema"], document["exit_code"]) == ("tsc-interp/error/1", code)
+    assert document["error"] in captured.err
+    assert main([word for word in command.split() if word != "--json"]) == code
+    assert not capsys.readouterr().out
+
+
+def test_a_rejected_comparison_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_text("{}")
+    command = ["diff", "walkthrough", "many-heads", "--check", str(path)]
+    assert main([*command, "--json"]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schema"], document["accepted"]) == ("tsc-interp/diff-check/1", False)
+    assert "rejected" in document["reason"]
+    assert main(command) == 3
+    assert "rejected" in capsys.readouterr().err

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from itertools import product
+from importlib import import_module
+from itertools import count, product
 
 import numpy as np
 import pytest
 import torch
 
 import tsc_interp as tsc
+from studies.constructed import carry_adder
 from tests.falsification.models import any_model, carry_model, palindrome_model, random_model
+from tests.model.outside_models import tl_model
 from tsc_interp.errors import UsageError
 from tsc_interp.falsification.result import Falsification
+
+falsifying = import_module("tsc_interp.falsification.falsify")
 
 
 def palindrome(rows):
@@ -129,7 +134,7 @@ def test_a_killed_search_goes_on_and_ends_alike(missed, tmp_path):
         {"model": model, "label": palindrome, "frame": PAIRS.replace(name="other")},
         {"model": model, "label": any_letter, "frame": PAIRS},
     ):
-        with pytest.raises(UsageError, match="another model or frame"):
+        with pytest.raises(UsageError, match="another model, frame or label"):
             tsc.falsify(**other, state=state)
 
 
@@ -271,3 +276,71 @@ def test_hooked_models_are_searched_and_not_proved():
 def test_errors_say_what_does_not_fit(label, frame, words):
     with pytest.raises(UsageError, match=words):
         tsc.falsify(palindrome_model(3, 3), label, frame=frame)
+
+
+@pytest.mark.parametrize("missing", [1, None])
+def test_seconds_bound_the_whole_call(monkeypatch, missing):
+    """With a clock that only labels move: what is shrunk and proved is within the time, too."""
+    now = [0.0]
+
+    def slow(rows):
+        now[0] += 0.1
+        return palindrome(rows)
+
+    monkeypatch.setattr(falsifying, "monotonic", lambda: now[0])
+    found = tsc.falsify(palindrome_model(3, 3, missing), slow, frame=PAIRS, seconds=2)
+    assert found.stopped == "time ran out"
+    assert found.found == (missing is not None)
+    assert found.tried > 0
+    assert now[0] < 3.5
+    now[0] = 0.0
+    every = tsc.falsify(
+        palindrome_model(3, 3, missing), slow, frame=PAIRS, seconds=0.05, exhaustive=True
+    )
+    assert not every.enumerated.complete
+    assert now[0] < 1
+
+
+def test_nothing_tried_is_said(monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(falsifying, "monotonic", lambda: next(ticks))
+    found = tsc.falsify(palindrome_model(3, 3), palindrome, frame=PAIRS, seconds=0.5)
+    assert found.findings[0].text == "Nothing was tried: time ran out first; allow more seconds."
+
+
+def test_an_adder_is_falsified_and_enumerated():
+    """Its errors are known: with a shift of 1.5 the nine pairs whose sum is 22 in base 3."""
+    wrong, right = carry_adder(2, base=3, shift=1.5), carry_adder(2, base=3)
+    found = tsc.falsify(wrong)
+    assert found.proved
+    assert found.text == "11+11="
+    assert (found.label, found.answer) == ((2, 2, 0), (2, 2, 1))
+    assert "==6" in found.frame
+    assert tsc.falsify(wrong, frame=found.frame, tries=0).text == found.text
+    every = tsc.falsify(wrong, exhaustive=True)
+    assert (every.enumerated.inputs, every.enumerated.wrong) == (81, 9)
+    assert every.text == found.text
+    none = tsc.falsify(right, exhaustive=True)
+    assert none.enumerated.proves_right
+    assert none.findings[0].text.startswith("Proved: none of the 81 inputs of the frame is wrong (")
+    assert "proved: none of all 81 inputs is wrong" in repr(none)
+    inside = tsc.falsify(wrong, frame="x{2} [5] y{2} [6]; x=2..3; y=2..4; writes=3")
+    assert inside.text == "335336"
+
+
+def test_an_adder_of_transformer_lens_is_falsified():
+    """Its tokens are its outputs, so what it writes is found without a shift."""
+    model = tl_model(d_vocab=5, d_vocab_out=5, n_ctx=8, positions=True)
+    task = tsc.tasks.Addition(digits=2, base=3)
+    frame = tsc.Frame(places=4, letters=range(3), between={2: [3]}, after=[4], writes=3)
+    found = tsc.falsify(model, task, frame=frame)
+    a, b, _, c, d, _ = found.tokens
+    high, low = divmod(3 * (a + c) + b + d, 9)[0], (3 * (a + c) + b + d) % 9
+    assert found.label == (low % 3, low // 3, high)
+    assert found.proved
+
+
+def test_long_runs_are_written_once():
+    assert tsc.Frame.parse("[S] x{1..70}; x=0..1; S=5; a=0; b=1").text([5, 0, *[1] * 66]) == (
+        "Sab{66}"
+    )

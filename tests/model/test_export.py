@@ -174,8 +174,9 @@ def test_out_and_in_again(config: ClassifierConfig) -> None:
     model = HookedClassifier(config, shaken_weights(config))
     letters = {FIRST_LETTER + i: x for i, x in enumerate(config.alphabet.letters)}
     back = tsc.from_transformer_lens(
-        model.to_transformer_lens(), tokens=letters, query=0 if config.has_cls else None
-    )
+        model.to_transformer_lens(), tokens=letters, query=0 if config.has_cls else None,
+        task="contains_all",
+    )  # fmt: skip
     assert (back.config.attend_cls, back.config.reads) == (config.attend_cls, config.reads)
     assert back.config.final_norm == config.final_norm
     assert back.config.n_outputs == config.n_outputs
@@ -193,7 +194,7 @@ def test_in_and_out_again(options: dict[str, Any]) -> None:
     """What someone else trained, imported and exported: the original's function of its ids."""
     theirs = tl_model(3, **options)
     ids, query = {4: "a", 1: "b", 2: "c"}, 5
-    taken = tsc.from_transformer_lens(theirs, tokens=ids, query=query)
+    taken = tsc.from_transformer_lens(theirs, tokens=ids, query=query, task="contains_all")
     exported = tsc.load(taken).to_transformer_lens()
     rows = torch.tensor([[0, 1, 2, 1], [2, 2, 0, 1]])
     front, back = options.get("attention_dir") == "bidirectional", torch.tensor([4, 1, 2])
@@ -212,7 +213,7 @@ def test_in_and_out_again(options: dict[str, Any]) -> None:
 def test_two_kinds_of_norm_are_not_taken_over() -> None:
     theirs = tl_model(1, normalization_type="LN", final_rms=True)
     with pytest.raises(UnsupportedError, match="one kind of norm"):
-        tsc.from_transformer_lens(theirs, tokens=[0, 1, 2], query=5)
+        tsc.from_transformer_lens(theirs, tokens=[0, 1, 2], query=5, task="contains_all")
 
 
 def test_a_short_context_is_room_enough() -> None:
@@ -221,7 +222,7 @@ def test_a_short_context_is_room_enough() -> None:
     letters = {2: "a", 3: "b", 4: "c"}
     for n_ctx in (2, 7):
         exported = model.to_transformer_lens(n_ctx=n_ctx)
-        back = tsc.from_transformer_lens(exported, tokens=letters, query=0)
+        back = tsc.from_transformer_lens(exported, tokens=letters, query=0, task="contains_all")
         assert torch.allclose(tsc.load(back)(["aab{9}"]), model(["aab{9}"]), atol=1e-5)
     found = tsc.horizon(back)
     assert found.length == tsc.horizon("walkthrough").length

@@ -20,7 +20,7 @@ from tsc_interp.model.initialise import initial_weights
 
 CONFIG = ClassifierConfig(
     n_letters=4, d_model=5, n_heads=6, n_key_value_heads=3, d_head=2, d_mlp=7, biases=True,
-    reads="last_letter", attend_cls=True, n_outputs=4,
+    reads="last_letter", attend_cls=True, n_outputs=4, task="contains_all",
 )  # fmt: skip
 
 
@@ -146,3 +146,35 @@ def test_a_state_of_transformer_lens_with_its_buffers(tmp_path: Path) -> None:
     letters = torch.tensor([[0, 3, 10, 7], [5, 5, 6, 1]])
     own = tsc.load(Checkpoint(config, {n: w.numpy() for n, w in given.items()}))
     assert torch.equal(tsc.load(checkpoint)(letters + 2), own(letters + 2))
+
+
+def ill_conditioned(seed: int = 0) -> tuple[ClassifierConfig, dict[str, np.ndarray]]:
+    """Embeddings near 300 that differ by hundredths: a norm makes much of float32's rounding."""
+    config = ClassifierConfig(
+        n_letters=3, d_model=4, n_heads=0, d_mlp=0, norm="layer", final_norm=True,
+        reads="last_letter", attend_cls=True, task="parity",
+    )  # fmt: skip
+    rng = np.random.default_rng(seed)
+    arrays = {n: rng.normal(size=shape) for n, shape in config.weight_shapes().items()}
+    arrays["embed.W_E"] = 300 + 0.01 * rng.normal(size=arrays["embed.W_E"].shape)
+    return config, arrays
+
+
+def in_float64(config: ClassifierConfig, arrays: dict[str, np.ndarray], letters: Any) -> Any:
+    x = arrays["embed.W_E"][np.asarray(letters)[:, -1] + 2]
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + config.norm_eps)
+    x = x * arrays["ln_final.w"] + arrays["ln_final.b"]
+    return torch.from_numpy(x @ arrays["unembed.W_U"])
+
+
+def test_what_rounding_explains_is_imported_and_said() -> None:
+    config, arrays = ill_conditioned()
+    with pytest.warns(UserWarning, match=r"differ by 0\.00\d+, which rounding to float32 explains"):
+        tsc.from_arrays(config, arrays, original=lambda x: in_float64(config, arrays, x))
+
+
+def test_what_rounding_does_not_explain_is_refused_with_both_numbers() -> None:
+    config, arrays = ill_conditioned()
+    with pytest.raises(UnsupportedError, match=r"tokens \[0\], .* and float32 explains 0\.\d+ of"):
+        tsc.from_arrays(config, arrays, original=lambda x: in_float64(config, arrays, x) + 0.2)

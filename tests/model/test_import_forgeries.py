@@ -48,7 +48,9 @@ def parts(kind: type[nn.TransformerEncoderLayer] = nn.TransformerEncoderLayer) -
 
 
 def imported(embedding: Any, encoder: Any, head: Any, **options: Any) -> Any:
-    return from_torch(embedding, encoder, head, tokens=[0, 1, 2], query=4, **options)
+    return from_torch(
+        embedding, encoder, head, tokens=[0, 1, 2], query=4, task="contains_all", **options
+    )
 
 
 class Window(nn.TransformerEncoderLayer):
@@ -203,7 +205,7 @@ def long_model(**options: Any) -> Any:
 
 
 def taken(model: Any) -> Any:
-    return tsc.from_transformer_lens(model, tokens=[0, 1, 2], query=3)
+    return tsc.from_transformer_lens(model, tokens=[0, 1, 2], query=3, task="contains_all")
 
 
 def act(layer: Any, function: Any) -> None:

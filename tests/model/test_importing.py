@@ -68,7 +68,9 @@ def _quiet() -> object:
 
 
 def taken(model: Any, **options: Any) -> Any:
-    return tsc.from_transformer_lens(model, **{"tokens": ABC, "query": 3, **options})
+    return tsc.from_transformer_lens(
+        model, **{"tokens": ABC, "query": 3, "task": "contains_all", **options}
+    )
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -152,7 +154,7 @@ def test_a_model_is_imported_first() -> None:
         with pytest.raises(UsageError, match=r"frame,? or tokens"):
             tsc.horizon(tl_model(1), frame=wrong)
     with pytest.raises(UsageError, match=r"tsc\.from_torch"):
-        tsc.from_transformer_lens(torch.nn.Linear(2, 2), tokens=ABC)
+        tsc.from_transformer_lens(torch.nn.Linear(2, 2), tokens=ABC, task="parity")
 
 
 def test_names_of_tokens_are_kept() -> None:
@@ -176,7 +178,7 @@ def test_names_of_tokens_are_kept() -> None:
         ({}, {"tokens": {1: "x", 2: "x"}}, UsageError, "same name"),
         ({}, {"classes": (0, 0)}, UsageError, "two different outputs"),
         ({}, {"classes": (0, 2)}, UsageError, "two different outputs"),
-        ({}, {"task": "longest"}, ConfigError, "longest"),
+        ({}, {"task": "longest"}, UsageError, "longest"),
         ({}, {"task": tsc.tasks.ContainsAll(letters="xy")}, ConfigError, "needs the letters xy"),
         ({"attention_dir": "bidirectional"}, {"query": None}, UsageError, "query="),
         ({"dtype": torch.float64}, {}, UnsupportedError, "float32"),
@@ -357,7 +359,7 @@ def test_plain_torch(activation: Any, layers: int, outputs: int) -> None:
         encoder = torch.nn.TransformerEncoder(
             encoder, layers, norm=final, enable_nested_tensor=False
         )
-    found = tsc.from_torch(embedding, encoder, head, tokens=[0, 1, 2], query=4)
+    found = tsc.from_torch(embedding, encoder, head, tokens=[0, 1, 2], query=4, task="contains_all")
     encoder.eval()
     x = embedding(torch.tensor([[4, 0, 1, 2, 2]]))
     x = encoder(x)[:, 0] if layers != 1 else encoder(x.transpose(0, 1))[0]
@@ -370,14 +372,16 @@ def test_plain_torch_refusals() -> None:
     embedding, head = torch.nn.Embedding(5, 6), torch.nn.Linear(6, 1)
     late = torch.nn.TransformerEncoderLayer(6, 2, 10, batch_first=True)
     with pytest.raises(UnsupportedError, match="norm_first=True"):
-        tsc.from_torch(embedding, late, head, tokens=[0, 1], query=4)
+        tsc.from_torch(embedding, late, head, tokens=[0, 1], query=4, task="parity")
     tanh = torch.nn.TransformerEncoderLayer(
         6, 2, 10, batch_first=True, norm_first=True, activation=torch.tanh
     )
     with pytest.raises(UnsupportedError, match="activation"):
-        tsc.from_torch(embedding, tanh, head, tokens=[0, 1], query=4)
+        tsc.from_torch(embedding, tanh, head, tokens=[0, 1], query=4, task="parity")
     with pytest.raises(UsageError, match="TransformerEncoder"):
-        tsc.from_torch(embedding, torch.nn.Linear(6, 6), head, tokens=[0, 1], query=4)  # type: ignore[arg-type]
+        tsc.from_torch(
+            embedding, torch.nn.Linear(6, 6), head, tokens=[0, 1], query=4, task="parity"
+        )  # type: ignore[arg-type]
 
 
 def test_options_larger_than_the_file_are_refused_before_anything_is_built() -> None:
@@ -385,3 +389,59 @@ def test_options_larger_than_the_file_are_refused_before_anything_is_built() -> 
     options = {"d_model": 10**5, "d_vocab": 5, "n_layers": 2, "n_heads": 1000, "d_head": 100}
     with pytest.raises(CheckpointError, match=r"at least 40,000,500,000 weights.* holds 20"):
         build(options, {"embed.W_E": torch.zeros(5, 4)})
+
+
+def test_a_task_is_required_and_may_be_a_function_of_token_rows() -> None:
+    model, ids = tl_model(1), {2: "a", 4: "b", 1: "c"}
+    with pytest.raises(TypeError, match="task"):
+        tsc.from_transformer_lens(model, tokens=ids, query=3)  # type: ignore[call-arg]
+    seen: list[list[int]] = []
+
+    def has_both(rows: torch.Tensor) -> torch.Tensor:
+        seen.extend(rows[:1].tolist())
+        return (rows == 2).any(1) & (rows == 4).any(1)
+
+    named = tsc.from_transformer_lens(model, tokens=ids, query=3, task="contains_all")
+    mine = tsc.from_transformer_lens(model, tokens=ids, query=3, task=has_both)
+    assert tsc.verify(mine, 9).tally.errors == tsc.verify(named, 9).tally.errors
+    assert all(row[-1] == 3 and set(row) <= {1, 2, 3, 4} for row in seen)
+    assert "has both" in mine.config.question
+    # An order that the model cannot see, and answers that are none.
+    for wrong, why in {
+        (lambda rows: rows[:, 0] == 2): "does not see the order",
+        (lambda rows: rows.float().mean(1)): "whole number",
+    }.items():
+        with pytest.raises(tsc.TscError, match=why):
+            tsc.from_transformer_lens(model, tokens=ids, query=3, task=wrong)
+
+
+def test_a_function_labels_models_that_see_order_and_rows_of_a_frame() -> None:
+    model, ids = tl_model(1, positions=True), {2: "a", 4: "b", 1: "c"}
+    named = tsc.from_transformer_lens(model, tokens=ids, query=3, task="before")
+    given = tsc.from_transformer_lens(
+        model, tokens=ids, query=3,
+        task=lambda rows: [[t for t in row if t in (2, 4)][:1] == [2] for row in rows.tolist()],
+    )  # fmt: skip
+    for length in (1, 3, 5):
+        assert (
+            tsc.verify(given, lengths=[length]).wrong == tsc.verify(named, lengths=[length]).wrong
+        )
+    frame = "[5] x{2..4} [3]; x=1,2"
+    alike = tsc.from_transformer_lens(model, frame=frame, task="palindrome")
+    rows_seen = tsc.from_transformer_lens(
+        model, frame=frame, task=lambda rows: (rows[:, 1:-1] == rows[:, 1:-1].flip(1)).all(1)
+    )
+    assert tsc.verify(rows_seen).wrong == tsc.verify(alike).wrong
+
+
+def test_a_torch_encoder_and_arrays_need_a_task_too() -> None:
+    layer = torch.nn.TransformerEncoderLayer(4, 1, 4, norm_first=True, batch_first=True)
+    parts = torch.nn.Embedding(4, 4), layer, torch.nn.Linear(4, 1)
+    mine = tsc.from_torch(*parts, tokens=[0, 1, 2], query=3, task=lambda rows: (rows == 1).any(1))
+    assert [row.label for row in tsc.evaluate(mine, ["aac", "cab"])] == [0, 1]
+    with pytest.raises(TypeError, match="task"):
+        tsc.from_torch(*parts, tokens=[0, 1, 2], query=3)  # type: ignore[call-arg]
+    config = tsc.ClassifierConfig(n_heads=0, d_mlp=0)
+    arrays = {name: np.ones(shape) for name, shape in config.weight_shapes().items()}
+    with pytest.raises(tsc.TscError, match="what the model should decide"):
+        tsc.from_arrays(config, arrays)

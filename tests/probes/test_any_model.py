@@ -14,8 +14,8 @@ import torch
 
 from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.probes import reading
-from tsc_interp.probes.attribution import run as attribution
+from tsc_interp.probes import attention
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.registry import figures, run_probe
 from tsc_interp.probes.standing_out import shuffled
 
@@ -73,11 +73,11 @@ def test_masked_rows_are_read_like_rows_without_padding() -> None:
     for row, length in enumerate(lengths):
         tokens[row, :length] = TOKENS[row, :length] % 8
         mask[row, :length] = 1
-    read = reading.read(model, tokens, attention_mask=mask)
-    parts = attribution.run(model, tokens, attention_mask=mask, direction=model.W_U[:, 2])
+    read = attention.read(Inputs(model, tokens, attention_mask=mask))
+    parts = run_probe("attribution", model, tokens, attention_mask=mask, direction=model.W_U[:, 2])
     assert "8" not in read.tokens
     for row, length in enumerate(lengths):
-        alone = reading.read(model, tokens[row : row + 1, :length])
+        alone = attention.read(Inputs(model, tokens[row : row + 1, :length]))
         for layer in range(2):
             for name in alone.tokens:
                 place, own = read.tokens.index(name), alone.tokens.index(name)
@@ -86,8 +86,8 @@ def test_masked_rows_are_read_like_rows_without_padding() -> None:
                 )
         logit = (model(tokens[row : row + 1, :length])[0, -1, 2] - model.b_U[2]).item()
         assert parts.logits.array[row] == pytest.approx(logit, abs=1e-4)
-    chosen = reading.read(model, tokens, attention_mask=mask, query=[2, 0, -2])
-    one = reading.read(model, tokens[:1], query=2)
+    chosen = attention.read(Inputs(model, tokens, attention_mask=mask, query=[2, 0, -2]))
+    one = attention.read(Inputs(model, tokens[:1], query=2))
     for place, name in enumerate(one.tokens):
         got = chosen.layers[0].weights[0, :, chosen.tokens.index(name)]
         assert got == pytest.approx(one.layers[0].weights[0, :, place], abs=1e-5)
@@ -118,7 +118,7 @@ def test_a_model_that_ignores_its_mask_is_refused() -> None:
     mask = torch.ones_like(TOKENS)
     mask[0, :2] = 0
     with pytest.raises(UnsupportedError, match="does not heed attention_mask"):
-        reading.read(Ignores(), TOKENS, attention_mask=mask)
+        attention.read(Inputs(Ignores(), TOKENS, attention_mask=mask))
 
 
 @pytest.mark.parametrize("probe", PROBES)
@@ -322,5 +322,5 @@ def test_tokens_go_where_the_model_is() -> None:
             seen.append(tokens.device.type)
             return model.run_with_cache(TOKENS, **options)
 
-    attribution.start(Elsewhere(), TOKENS, reads=("hook_embed",))
+    Inputs(Elsewhere(), TOKENS).run("hook_embed")
     assert seen == ["meta"]

@@ -128,4 +128,4 @@ def test_tokens_of_any_name_can_be_named(name: str) -> None:
 
 def test_negative_token_ids_are_told_the_range() -> None:
     with pytest.raises(UsageError, match=r"ids from 0 to 5.*-1"):
-        tsc.from_transformer_lens(tl_model(), tokens=[-1, 2], query=3)
+        tsc.from_transformer_lens(tl_model(), tokens=[-1, 2], query=3, task="parity")

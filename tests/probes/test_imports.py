@@ -18,11 +18,14 @@ import pytest
 import tsc_interp as tsc
 from tests.probes.test_contract import CHEAP
 from tests.sizes import THOROUGH
+from tsc_interp.probes import registry
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report
 
 ROOT = Path(__file__).parents[2]
 PROBES = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
+ONE_FILE = [Path(str(sys.modules[probe.function.__module__].__file__)) for probe in registry.PROBES
+            if probe.function is not None]  # fmt: skip
 LABORATORIES = sorted((ROOT / "tsc_interp" / "laboratories").glob("*/run.py"))
 FOLDERS = [*PROBES, *(path.parent for path in LABORATORIES)]
 BASE = {
@@ -90,6 +93,12 @@ def test_no_probe_knows_another_or_draws(folder):
             assert not any("plots" in name or "figures" in name for name in ours(path)), path
 
 
+@pytest.mark.parametrize("path", ONE_FILE, ids=lambda path: path.stem)
+def test_a_probe_knows_no_other(path):
+    others = {f"tsc_interp.probes.{other.stem}" for other in ONE_FILE if other != path}
+    assert not ours(path) & {*others, "tsc_interp.probes.registry"}
+
+
 def test_plot_helpers_know_no_probe():
     for path in (ROOT / "tsc_interp" / "plots").glob("*.py"):
         assert not any(name.startswith("tsc_interp.probes") for name in ours(path)), path.name
@@ -118,7 +127,7 @@ print(drawn)
 def test_a_saved_report_is_drawn_without_torch(tmp_path):
     """In a process in which importing torch or transformer_lens fails."""
     strings, model = ("aac", "ab{100}"), tsc.load("walkthrough")
-    names = [folder.name.replace("_", "-") for folder in PROBES if folder.name != "dynamics"]
+    names = [probe.name for probe in registry.PROBES if not probe.needs_run]
     options = {"init-norm": {"seeds": 2, "widths": (2,)}} if THOROUGH else CHEAP
     results = tuple(run_probe(n, model, strings, **options.get(n, {})) for n in names)
     asked = tsc.analyze(model, list(strings), probes=["trace"])

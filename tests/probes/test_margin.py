@@ -10,11 +10,11 @@ from tests.cases import CONFIGS, POSITIONED
 from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.probes.inputs import compact, logits_of
 from tsc_interp.probes.margin import families
 from tsc_interp.probes.margin.result import Family, MarginResult
 from tsc_interp.probes.margin.run import half_weight_count
 from tsc_interp.probes.registry import find_probe
-from tsc_interp.probes.running import compact, logits_of
 from tsc_interp.rules import AtLeast, ContainsAll
 
 margin = find_probe("margin")
@@ -79,7 +79,7 @@ def test_prediction_comes_from_scores_and_values_and_agrees(walkthrough: HookedC
 
 def test_head_values_in_closed_form(odd_model: HookedClassifier) -> None:
     """Oracle: the model's own hook_z on the same counts."""
-    from tsc_interp.probes.reading import read
+    from tsc_interp.probes.attention import read
 
     counts = np.array([[1.0, 7, 0, 2, 3], [0, 0, 5, 0, 1]])
     reading = read(odd_model, ["abcde"])
@@ -133,7 +133,7 @@ def test_half_weight_when_scores_grow(value: float) -> None:
 def test_sign_change_by_evaluating_the_mixture() -> None:
     """At k others per letter read, the head's direct effect is zero; on either side, not."""
     model = load("generalization-errors")
-    from tsc_interp.probes.reading import read
+    from tsc_interp.probes.attention import read
 
     layer = read(model, ["ab"]).layers[0]
     readout = layer.readout(model.W_U[:, 0].detach().numpy())

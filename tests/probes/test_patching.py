@@ -179,7 +179,7 @@ def test_found_pairs_are_one_letter_apart(task, positions: int) -> None:
         (["ab"], {"by": "word"}, "'letter' or 'position'"),
         (["ab"], {"pairs": ["ab"]}, "a pair is two strings"),
         (["ab"], {"pairs": []}, "1 to 16 pairs"),
-        ([], {}, "one or more strings"),
+        ([], {}, "at least one string"),
     ],
 )
 def test_wrong_use(walkthrough, strings, options, says) -> None:

@@ -85,19 +85,19 @@ def test_every_patch_is_the_one_made_by_hand(model: HookedClassifier) -> None:
 
 def test_the_stream_where_it_is_read_is_everything(model: HookedClassifier) -> None:
     """The last residual stream restores all at the reading position, and nothing elsewhere."""
-    found = patching.run(model, [CLEAN, CORRUPTED], by="position")
-    last = found.pairs[0].site("resid_post").effect.array[-1]
+    [found] = patching.run(model, [CLEAN, CORRUPTED], by="position").pairs
+    last = found.site("resid_post").effect.array[-1]
     assert found.query == len(last) - 1
     assert not last[:-1].any()
     assert last[-1] == pytest.approx(1.0, abs=1e-4)
-    assert found.pairs[0].place(found.query) in ("CLS", "4 b|a")
+    assert found.place in ("CLS", "4 b|a")
 
 
 def test_pairs_of_different_lengths_are_read_at_their_own_ends(model: HookedClassifier) -> None:
     found = patching.run(model, ["a"], pairs=[(CLEAN, CORRUPTED), ("ab", "cb")], by="position")
-    assert found.query == -1
     for one in found.pairs:
-        assert one.site("resid_post").effect.array[-1, found.query] == pytest.approx(1.0, abs=1e-4)
+        assert one.query == len(one.pair.positions) - 1
+        assert one.site("resid_post").effect.array[-1, one.query] == pytest.approx(1.0, abs=1e-4)
         assert not one.site("resid_post").effect.array[-1, :-1].any()
 
 

@@ -92,7 +92,7 @@ def test_rank_correlation_and_errors_are_what_they_say() -> None:
 
 
 def test_many_edges_are_bounded_and_what_is_left_out_is_said(monkeypatch) -> None:
-    monkeypatch.setattr("tsc_interp.probes.paths.run.MOST_MEASURED", 7)
+    monkeypatch.setattr("tsc_interp.probes.paths.MOST_MEASURED", 7)
     model = HookedClassifier(ODD, shaken_weights(ODD))
     pair = [("ab{3}e{2}", "a{4}ce")]
     few = paths.run(model, ["a"], pairs=pair)
@@ -104,7 +104,7 @@ def test_many_edges_are_bounded_and_what_is_left_out_is_said(monkeypatch) -> Non
     assert {e.name for e in few.pairs[0].edges} == {e.name for e in largest[:7]}
     assert few.pairs[0].left_out_estimate == pytest.approx(abs(largest[7].estimate))
     assert "left out" in few.findings[-1].text
-    monkeypatch.setattr("tsc_interp.probes.paths.run.MOST_EDGES", 7)
+    monkeypatch.setattr("tsc_interp.probes.paths.MOST_EDGES", 7)
     with pytest.raises(UnsupportedError, match="edges"):
         paths.run(model, ["a"], pairs=pair)
 

@@ -160,3 +160,11 @@ def test_a_model_without_attention_is_refused():
     config = tsc.ClassifierConfig(n_heads=0, d_mlp=4)
     with pytest.raises(UnsupportedError, match="no attention"):
         run_probe("patterns", tsc.HookedClassifier(config, seed=0), ["ab"])
+
+
+def test_an_imported_model_is_shown_in_its_own_tokens() -> None:
+    config = tsc.ClassifierConfig(token_names=("red", "green", "blue"))
+    weights = tsc.load("walkthrough").to_checkpoint().weights
+    shown = tsc.show_attention(tsc.Checkpoint(config, dict(weights)), "green red{2}")
+    assert repr(shown) == "<AttentionView: 2 heads on green red{2}>"
+    assert set(shown.strings[0].tokens) == {"CLS", "green", "red"}

@@ -117,22 +117,17 @@ def test_a_report_of_a_probe_that_is_gone_says_so(
 # -- what is broken ------------------------------------------------------------------------------
 
 GOOD = """
-from tsc_interp.probes.probe import Probe
-PROBE = Probe(name={name!r}, title="T", question="Q?", result="R", folder={folder!r})
-"""
-RESULT = """
 from typing import ClassVar
+from tsc_interp.probes.probe import Probe, probe
 from tsc_interp.results.base import Finding, ProbeResult
 class R(ProbeResult):
     probe: ClassVar[str] = {name!r}
+    def conclude(self):
+        yield Finding.of("fine")
+@probe(R, title="T", question="Q?")
+def PROBE(inputs):
+    return R()
 """
-RUN = """
-from {folder}.result import R
-from tsc_interp.results.base import Finding
-def run(model, strings):
-    return R(findings=(Finding(severity="note", text="fine"),))
-"""
-FIGURES = "def figures(result):\n    return []\n"
 
 
 @pytest.fixture
@@ -140,14 +135,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Write a package with an entry point into a folder that Python looks in."""
     made = []
 
-    def one(package: str, name: str, **files: str) -> None:
-        folder = tmp_path / package
-        folder.mkdir()
+    def one(package: str, name: str, text: str = GOOD) -> None:
         made.append(package)
-        parts = {"__init__": GOOD, "result": RESULT, "run": RUN, "figures": FIGURES, **files}
-        for part, text in parts.items():
-            filled = text.replace("{name!r}", repr(name)).replace("{folder!r}", repr(package))
-            (folder / f"{part}.py").write_text(filled.replace("{folder}", package))
+        (tmp_path / f"{package}.py").write_text(text.replace("{name!r}", repr(name)))
         info = tmp_path / f"{package}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -160,24 +150,24 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("text", "words"),
     [
-        ({"__init__": "import nowhere"}, "No module named 'nowhere'"),
-        ({"__init__": "PROBE = 3"}, "expected a tsc_interp.probes.probe.Probe"),
-        ({"__init__": "x = 1"}, "AttributeError"),
-        ({"__init__": "raise SystemError('two\\nlines')"}, "SystemError: two"),
-        ({"__init__": GOOD.replace("{name!r}", "'other'")}, "is called 'other'"),
-        ({"__init__": GOOD.replace("{folder!r}", "''")}, "neither a function nor a folder"),
-        ({"__init__": GOOD.replace("{folder!r}", "'nowhere_else'")}, "No module named"),
-        ({"result": "R = int"}, "R is no ProbeResult"),
-        ({"result": RESULT.replace("{name!r}", "'margin'")}, "R.probe is 'margin'"),
+        ("import nowhere", "No module named 'nowhere'"),
+        ("PROBE = 3", "expected a tsc_interp.probes.probe.Probe"),
+        ("x = 1", "AttributeError"),
+        ("raise SystemError('two\\nlines')", "SystemError: two"),
+        (GOOD.replace("{name!r}", "'other'"), "is called 'other'"),
+        (GOOD + "PROBE = Probe(name={name!r}, title='T', question='Q?')", "has no function"),
+        (GOOD.replace("@probe(R,", "@probe(int, name={name!r},"), "int is no ProbeResult"),
+        (GOOD + "R.probe = 'margin'", "R.probe is 'margin'"),
+        (GOOD.replace('"Q?")', '"Q?", accepts=("colour",))'), "accepts colour; a probe may"),
     ],
 )
 def test_what_cannot_be_loaded_is_one_line_and_stops_nobody(
-    install: Any, files: dict[str, str], words: str, capsys: pytest.CaptureFixture[str]
+    install: Any, text: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     install("fine_one", "fine")
-    install("bad_one", "bad", **files)
+    install("bad_one", "bad", text)
     found = plugins()
     assert [probe.name for probe in found.probes] == ["fine"]
     [broken] = found.broken
@@ -200,26 +190,25 @@ def test_names_that_are_taken_are_refused(install: Any) -> None:
     found = plugins()
     assert found.probes == ()
     assert sorted(one.name for one in found.broken) == ["margin", "twice", "twice"]
-    assert find_probe("margin").folder == ""
+    assert not find_probe("margin").external
     with pytest.raises(UsageError, match="another package has a probe of this name"):
         find_probe("twice")
 
 
 @pytest.mark.parametrize(
-    ("files", "words"),
+    ("text", "words"),
     [
-        ({"run": "def run(model, strings):\n    return {}['x']\n"}, "KeyError"),
-        ({"run": "def run(model, strings):\n    return 5\n"}, "run gave a int, expected R"),
-        ({"figures": "def figures(result):\n    return [1 / 0]\n"}, "ZeroDivisionError"),
-        ({"figures": "def figures(result):\n    return ['a']\n"}, "figures gave a str"),
-        ({"result": RESULT + "    x: object = None\n    def to_dict(self):\n        return {}\n"},
-         "a result of probe None"),
+        (GOOD.replace("return R()", "return {}['x']"), "KeyError"),
+        (GOOD.replace("return R()", "return 5"), "run gave a int, expected R"),
+        (GOOD + "R.drawn = lambda result: [1 / 0]", "ZeroDivisionError"),
+        (GOOD + "R.drawn = lambda result: ['a']", "figures gave a str"),
+        (GOOD + "R.to_dict = lambda result: {}", "a result of probe None"),
     ],
-)  # fmt: skip
+)
 def test_one_that_fails_when_asked_is_one_line_and_stops_nobody(
-    install: Any, files: dict[str, str], words: str, tmp_path: Path
+    install: Any, text: str, words: str, tmp_path: Path
 ) -> None:
-    install("bad_one", "bad", **files)
+    install("bad_one", "bad", text)
     with pytest.raises(TscError, match="probe bad failed") as caught:
         tsc.analyze("walkthrough", ["ab"], probes=["bad"])
     assert words in str(caught.value)

@@ -10,7 +10,7 @@ from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.registry import find_probe
-from tsc_interp.probes.specialization.run import SpecializationResult, entropy
+from tsc_interp.probes.specialization import SpecializationResult, entropy
 
 specialization = find_probe("specialization")
 

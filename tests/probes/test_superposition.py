@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from tests.probes.models import QUERY, TOKENS, check_survives_json, transformer_lens_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.reading import read
+from tsc_interp.probes.attention import read
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.registry import find_probe
-from tsc_interp.probes.superposition.run import nearest_in_cone, nearest_in_hull
+from tsc_interp.probes.superposition import nearest_in_cone, nearest_in_hull
 
 superposition = find_probe("superposition")
 
@@ -119,18 +120,16 @@ def test_transformer_lens_model_against_its_own_cache() -> None:
 
 def test_reading_weights_add_up_on_both_kinds_of_model(odd_model: HookedClassifier) -> None:
     for reading in (
-        read(odd_model, ["ab{7}", "cd{3}e"]),
-        read(transformer_lens_model(None), TOKENS, query=QUERY),
+        read(Inputs(odd_model, ["ab{7}", "cd{3}e"])),
+        read(Inputs(transformer_lens_model(None), TOKENS, query=QUERY)),
     ):
         for layer in reading.layers:
             assert layer.weights.sum(-1) == pytest.approx(np.ones(layer.weights.shape[:2]))
 
 
 def test_refusals(walkthrough: HookedClassifier, odd_model: HookedClassifier) -> None:
-    with pytest.raises(UsageError, match="one or more strings"):
+    with pytest.raises(UsageError, match="at least one string"):
         superposition.run(walkthrough, [])
-    with pytest.raises(UsageError, match="one or more strings"):
-        superposition.run(walkthrough, "ab")
     with pytest.raises(UsageError, match="layers 0 to 0"):
         superposition.run(walkthrough, ["ab"], layer=1)
     with pytest.raises(UsageError, match="query position 9"):

@@ -226,6 +226,28 @@ def test_a_figure_offers_zoom_and_its_files_and_nothing_else(pages, browser):
         page.context.close()
 
 
+def test_a_printed_page_is_a_summary_in_its_own_colours(pages, browser):
+    """Two sheets, whatever the page looks like on the screen; what is unfolded is printed too."""
+    page, problems = _open(browser, pages["errors"], 1280, "dark")
+    sheets = [page.pdf(format="A4").count(b"/Type /Page\n")]
+    page.emulate_media(media="print")
+    shown = page.locator(".shares, .front .plus, .front .minus, .axis .proved, .verdict")
+    assert all(one.is_visible() for one in shown.all())
+    style = "one => [getComputedStyle(one).printColorAdjust, getComputedStyle(one).color]"
+    assert page.eval_on_selector(".axis .proved", style)[0] == "exact"
+    assert page.eval_on_selector("body", style)[1] == "rgb(31, 35, 40)"
+    assert not page.locator(".card figure").first.is_visible()
+    page.emulate_media(media="screen")
+    page.locator("details.more > summary").first.click()
+    page.emulate_media(media="print")
+    assert page.locator(".card figure").first.is_visible()
+    sheets.append(page.pdf(format="A4").count(b"/Type /Page\n"))
+    assert problems == []
+    assert sheets[0] == 2
+    assert sheets[1] > 2
+    page.context.close()
+
+
 def test_tables_can_be_reached_and_opened_by_keyboard(pages, browser):
     page, _ = _open(browser, pages["small"], 390, "light")
     for fold in ("details.more", "details.table"):

@@ -9,7 +9,7 @@ import pytest
 import tsc_interp as tsc
 from tsc_interp.report import Report
 from tsc_interp.report.card import ModelCard
-from tsc_interp.report.dissection import dissect
+from tsc_interp.report.dissection import Head, Share, colours_of, dissect
 from tsc_interp.report.front import front, length_axis, place, seen_by
 from tsc_interp.report.reach import Reach
 
@@ -149,3 +149,9 @@ def test_a_letter_that_no_head_reads_is_the_cause_where_it_is_missing() -> None:
     assert shown.cause.startswith("No head reads `a` (both heads read `b`)")
     assert isinstance(model.card, ModelCard)
     assert model.card.lesson() == "lower-magnitude is wrong on `b` (one b)."
+
+
+def test_colours_that_no_bar_names_are_named_below() -> None:
+    shares = (Share("a", 70.0, "green"), Share("b", 11.0, "gold"), Share("c", 0.4, "violet"))
+    assert [share.text for share in shares] == ["a 70%", "", ""]
+    assert colours_of([Head("head 0", shares, 1.0)]) == {"b": "gold"}

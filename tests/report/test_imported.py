@@ -29,7 +29,7 @@ def _quiet() -> object:
 
 
 def taken(options: dict[str, Any], **given: Any) -> Any:
-    reading = {"tokens": ABC, "query": 3, **given}
+    reading = {"tokens": ABC, "query": 3, "task": "contains_all", **given}
     return tsc.from_transformer_lens(tl_model(1, **options), **reading)
 
 
@@ -127,7 +127,7 @@ def test_errors_of_several_classes_are_counted() -> None:
 def test_a_trace_is_taken_where_the_model_reads() -> None:
     """Oracle: the original's own pattern and residual stream at its last position."""
     model = tl_model(1, positions=True)
-    checkpoint = tsc.from_transformer_lens(model, tokens=ABC, query=3)
+    checkpoint = tsc.from_transformer_lens(model, tokens=ABC, query=3, task="contains_all")
     result = tsc.run_probe("trace", checkpoint, ["abca", "ca"])
     for text in ("abca", "ca"):
         row = [{"a": 2, "b": 4, "c": 1}[letter] for letter in text] + [3]

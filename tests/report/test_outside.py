@@ -71,7 +71,7 @@ def test_results_are_the_probes_own(report: Report) -> None:
 def _rows(result: Any) -> tuple[str, ...]:
     if result.probe == "patterns":
         return tuple(one.name for one in result.strings)
-    arrays = [getattr(result, name, None) for name in ("logits", "observed", "string_weights")]
+    arrays = [getattr(result, name, None) for name in ("logits", "string_values")]
     return next((a.labels["string"] for a in arrays if a is not None), ())
 
 

@@ -10,8 +10,20 @@ import pytest
 from pydantic import BaseModel
 
 from tsc_interp.errors import UsageError
-from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Record
-from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Rows, Scatter, shown
+from tsc_interp.plots.heat import Panel, heat, panels
+from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Record, Shown
+from tsc_interp.results.views import (
+    Bars,
+    Drawing,
+    Each,
+    Heat,
+    Lines,
+    NumberLine,
+    Rows,
+    Scatter,
+    Stack,
+    shown,
+)
 
 SHARES = np.array([[[0.5, 0.25, 0.25], [0.1, 0.2, 0.7]]])
 
@@ -108,3 +120,71 @@ def test_dir_shows_what_is_of_use():
 def test_a_figure_that_is_not_there_is_refused_with_those_that_are():
     with pytest.raises(UsageError, match="no figure 'x'; the figures are weights, most"):
         sample().figures["x"]
+
+
+class Part(Shown):
+    name: str
+    cells: Annotated[LabeledArray, Heat("Cells of {result.name}", most=2, missing="=")]
+
+    @shown(Drawing("By hand, of {result.name}", "Look."))
+    def drawing(self):
+        figure = self.cells.array
+        return figure, f"{figure.size} numbers.", "Some are missing."
+
+
+class Whole(ProbeResult):
+    probe: ClassVar[str] = "whole"
+    parts: Annotated[tuple[Part, ...], Each()]
+
+
+def test_each_record_is_shown_by_its_own_views():
+    cells = LabeledArray.of([[1.0, np.nan], [3.0, 0.0], [-2.0, 0.5]], row="xyz", column="pq")
+    whole = Whole(parts=(Part(name="one", cells=cells), Part(name="two", cells=cells)))
+    assert [figure.name for figure in whole.figures] == ["cells", "drawing", "cells-2", "drawing-2"]
+    first, second, third, _ = whole.figures
+    assert third.title == "Cells of two"
+    assert first.figure.data[0].z.tolist() == [[3, 0], [-2, 0.5]]
+    assert first.caption == "Of 3 rows, the 2 with the largest numbers."
+    assert (second.title, second.caption) == ("By hand, of one", "Look. Some are missing.")
+    assert second.alt == "6 numbers."
+    assert [table.title for table in whole.tables()] == ["Cells of one", "Cells of two"]
+
+
+def test_a_missing_number_is_marked():
+    cells = LabeledArray.of([[1.0, np.nan]], row="x", column="pq")
+    [figure, _] = Part(name="one", cells=cells).drawn()
+    assert list(figure.figure.data[0].text[0]) == ["1", "="]
+
+
+def test_panels_are_of_the_entries_with_the_largest_numbers():
+    class Many(ProbeResult):
+        probe: ClassVar[str] = "many"
+        maps: Annotated[LabeledArray, Heat("Maps", panels=("layer", "head"))]
+
+    numbers = np.arange(20.0)[:, None, None, None] * np.ones((20, 1, 2, 2))
+    maps = LabeledArray.of(numbers, layer=range(20), head=[0], to="ab", **{"from": "ab"})
+    [figure] = Many(maps=maps).figures
+    assert len(figure.figure.data) == 12
+    assert figure.caption == "Of 20 panels, the 12 with the largest numbers."
+    assert figure.alt.startswith("Maps. The largest of each: layer 8, to a, from a: 8;")
+
+
+def test_a_stack_adds_up():
+    class Sums(ProbeResult):
+        probe: ClassVar[str] = "sums"
+        sums: Annotated[LabeledArray, Stack("Sums", form="+.1f")]
+
+    sums = LabeledArray.of([[1, 2, -4, 0, 0, 0, 0.5, 0.5]], string=["aab"], part=range(8))
+    [figure] = Sums(sums=sums).figures
+    *bars, total = figure.figure.data
+    assert sum(bar.x[0] for bar in bars) == total.x[0] == 0
+    assert bars[-1].name == "3 others"
+    assert figure.alt.startswith("Sums. aab +0.0 = ")
+
+
+def test_cells_say_no_more_than_is_true_and_names_stand_in_steps_people_count_in() -> None:
+    figure = heat([[0.99996, 0.0, 1.0]], ["head 0"], list("abc"), show=".2%")
+    assert list(figure.data[0].text[0]) == [">99.99%", "0.00%", "100.00%"]
+    names = [str(place) for place in range(88)]
+    many = panels([Panel("head 0", np.zeros((88, 88)))], names, names, x="", y="", colours={})
+    assert list(many.layout.xaxis.ticktext) == ["0", "20", "40", "60", "80"]

@@ -11,14 +11,11 @@ import torch
 
 import tsc_interp as tsc
 from studies.keep import model, results
-from studies.majority import run as majority
-from studies.markers import run as markers
 from studies.max_of_four import run as max_of_four
 from studies.own_models import run as own_models
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.order.exact import OrderedExact
 
 
@@ -85,45 +82,6 @@ def test_what_float64_cannot_tell_is_asked_in_balls(monkeypatch: pytest.MonkeyPa
     assert forced.wrong == sum(exact.instead(one, max(one)) != -1 for one in strings)
 
 
-def test_majority_is_counted_without_ties() -> None:
-    checkpoint = model("majority")
-    for moved in (0.0, 0.75, -0.75):  # a bias makes errors, on either side and at ties
-        weights = dict(checkpoint.weights)
-        weights["unembed.b_U"] = weights["unembed.b_U"] + np.float32(moved)
-        shifted = tsc.Checkpoint(checkpoint.config, weights)
-        found, exact = majority.errors(shifted, 14), ExactModel(shifted)
-        for length in range(1, 15):
-            wrong = 0
-            for a in range(length + 1):
-                strings = sum(sum(one) == a for one in product((0, 1), repeat=length))
-                if 2 * a != length and (exact.sign((a, length - a)) > 0) != (2 * a > length):
-                    wrong += strings
-            assert found["wrong"][length] == wrong
-        assert not any(found["undecided"])
-
-
-def test_an_error_beyond_is_one() -> None:
-    checkpoint = model("majority")
-    row = results("majority")[0]
-    some = majority.beyond(checkpoint, 50)
-    counts = tsc.Alphabet(2).count_matrix([some])[0].tolist()
-    assert sum(counts) >= row["right_through"] + 1
-    assert (ExactModel(checkpoint).sign(counts) > 0) != (counts[0] > counts[1])
-
-
-def test_marker_rows_are_as_described() -> None:
-    rows = markers.Rows(3, 500)
-    for tokens in rows.tokens[:200].tolist():
-        end = tokens.index(markers.QUERY)
-        words = tokens[:end]
-        assert 1 <= end <= markers.LONGEST
-        first = next((word for word in words if word < 2), None)
-        assert tokens[end + 1] == (markers.YES if first == 0 else markers.NO)
-        assert set(tokens[end + 2 :]) <= {markers.END}
-    assert len(rows) == 500
-    assert rows[7]["tokens"].tolist() == rows.tokens[7].tolist()
-
-
 def test_strings_of_the_twenty_models_are_labelled_as_the_task_says() -> None:
     tokens, label = next(own_models.batches(4))
     assert (tokens[:, -1] == own_models.QUERY).all()
@@ -146,20 +104,3 @@ def test_the_first_of_max_of_four() -> None:
     verdict = tsc.verify_ordered(model("max_of_four"), 4, min_length=4)
     assert (verdict.wrong, verdict.undecided) == (row["wrong"], 0)
     assert list(verdict.shortest.tokens) == row["first"]
-
-
-def test_the_first_of_the_majorities() -> None:
-    row = results("majority")[0]
-    exact, through = ExactModel(model("majority")), row["right_through"]
-    found = majority.errors(model("majority"), 60)
-    assert not any(found["wrong"])
-    counts = tsc.Alphabet(2).count_matrix([row["some"]])[0].tolist()
-    assert sum(counts) > through
-    assert (exact.sign(counts) > 0) != (counts[0] > counts[1])
-
-
-def test_the_first_of_the_markers() -> None:
-    row = results("markers")[0]
-    verdict = tsc.verify_ordered(model("markers"), 8)
-    assert [one.wrong for one in verdict.lengths] == row["wrong"]
-    assert sum(row["wrong"]) == row["asked"]

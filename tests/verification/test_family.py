@@ -106,7 +106,7 @@ def test_certificates_hold_for_the_family(config: ClassifierConfig, seed: int) -
     if found.horizon.length is not None and found.horizon.length < 7:
         assert found.horizon.length == first - 1
     other = random_checkpoint(config, seed + 1)
-    with pytest.raises(CertificateError, match="other weights"):
+    with pytest.raises(CertificateError, match="other models"):
         check(found.document, other)
 
 

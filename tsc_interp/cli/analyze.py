@@ -14,6 +14,8 @@ from tsc_interp.cli.common import (
     ModelArgument,
     OpenOption,
     QuietOption,
+    complete_checkpoint,
+    complete_probe,
     model_and_strings,
     only,
     output,
@@ -45,7 +47,12 @@ def command(
     checkpoint: CheckpointOption = None,
     epoch: EpochOption = None,
     probe: list[str] | None = typer.Option(
-        None, "--probe", "-p", metavar="NAME", help="Run only this probe; repeatable."
+        None,
+        "--probe",
+        "-p",
+        metavar="NAME",
+        help="Run only this probe; repeatable.",
+        autocompletion=complete_probe,
     ),
     pair: tuple[str, str] | None = typer.Option(
         None,
@@ -53,7 +60,10 @@ def command(
         help="Patch between two strings; runs the patching probe unless --probe names another.",
     ),
     compare: str | None = typer.Option(
-        None, metavar="MODEL", help="Compare with this model; @3 is epoch 3 of the same run."
+        None,
+        metavar="MODEL",
+        help="Compare with this model; @3 is epoch 3 of the same run.",
+        autocompletion=complete_checkpoint,
     ),
     seconds: float | None = typer.Option(
         None,
@@ -97,7 +107,7 @@ def command(
 
     if as_json:
         only("--json", tables=tables, open=open_page and out is None)
-    named, texts = model_and_strings(model, strings, checkpoint)
+    named, texts = model_and_strings(model, strings, checkpoint, quiet)
     if pair is not None:
         if texts:
             raise UsageError(f"--pair names the strings; leave out {' '.join(texts)}")

@@ -32,6 +32,7 @@ from tsc_interp.cli import (
     train,
     verify,
 )
+from tsc_interp.cli.common import print_json
 from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
 from tsc_interp.errors import TscError, suggest
 from tsc_interp.output.visible import visible, write_everything
@@ -133,9 +134,11 @@ def _built() -> Any:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code is 0 fine, 1 failed, 2 wrong usage, 3 does not hold."""
-    _asked.update(command="", debug=False)
+    typed = sys.argv[1:] if arguments is None else list(arguments)
+    as_json = "--json" in typed[: typed.index("--")] if "--" in typed else "--json" in typed
+    _asked.update(command="", debug=False, json=as_json)
     try:
-        code = _built()(args=None if arguments is None else list(arguments), standalone_mode=False)
+        code = _built()(args=typed, standalone_mode=False)
         sys.stdout.flush()
     except (typer.Abort, KeyboardInterrupt):
         code = _INTERRUPTED
@@ -201,12 +204,16 @@ def _wrong_usage(error: Any) -> int:
 
 
 def _fail(message: str, exit_code: int) -> int:
-    """On one line of bearable length, whatever the message quotes."""
+    """On one line of bearable length, whatever the message quotes; with --json as JSON, too."""
     written = visible(message)
     if len(written) > _LONGEST:
         written = f"{written[: _LONGEST // 2]} ... {written[-_LONGEST // 2 :]}"
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.write(f"tsc-interp: {written}\n")
+    if _asked["json"]:
+        with contextlib.suppress(OSError, ValueError):
+            print_json("error/1", {"error": message, "exit_code": exit_code})
+            sys.stdout.flush()
     return exit_code
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,6 +33,22 @@ def complete_checkpoint(start: str) -> list[str]:
     from tsc_interp.checkpoints.run_list import runs
 
     names = [*bundled_names(), *(run.address for run in runs())]
+    return [name for name in names if name.startswith(start)]
+
+
+def complete_probe(start: str) -> list[str]:
+    """The probes of this package and of others that are installed here."""
+    from tsc_interp.probes.registry import PROBES, plugins
+
+    names = [probe.name for probe in (*PROBES, *plugins().probes)]
+    return [name for name in names if name.startswith(start)]
+
+
+def complete_experiment(start: str) -> list[str]:
+    """The source report's experiments."""
+    from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS
+
+    names = [experiment.name for experiment in SOURCE_EXPERIMENTS]
     return [name for name in names if name.startswith(start)]
 
 
@@ -98,7 +114,7 @@ def only(option: str, **others: object) -> None:
 
 
 def model_and_strings(
-    first: str | None, strings: list[str] | None, checkpoint: str | None
+    first: str | None, strings: list[str] | None, checkpoint: str | None, quiet: bool = False
 ) -> tuple[str, list[str] | None]:
     """Which model, and which strings: the first word is the model if it can only be one."""
     from tsc_interp.checkpoints.locate import bundled_names, names_a_model
@@ -119,6 +135,7 @@ def model_and_strings(
             f"{first!r} is no model ({hint or 'see tsc-interp list and tsc-interp runs'}), and no "
             f"string for {DEFAULT_MODEL}: {error}"
         ) from None
+    messages(quiet).print(f"{first} names no model, so it is a string for {DEFAULT_MODEL}")
     return DEFAULT_MODEL, [first, *(strings or [])]
 
 
@@ -168,6 +185,27 @@ def print_json(schema: str, document: dict[str, Any]) -> None:
     from tsc_interp.output.json_form import to_json
 
     sys.stdout.write(to_json({"schema": f"tsc-interp/{schema}", **document}, indent=2) + "\n")
+
+
+def print_checked(
+    schema: str, certificate: Path, check: Callable[[], Sequence[str]], as_json: bool
+) -> None:
+    """Check a certificate and print what it proves; exit code 3 if it is rejected."""
+    from tsc_interp.verification import CertificateError
+
+    try:
+        proved = list(check())
+    except CertificateError as error:
+        if not as_json:
+            raise
+        print_json(schema, {"accepted": False, "reason": str(error), "proved": []})
+        raise typer.Exit(error.exit_code) from None
+    if as_json:
+        print_json(schema, {"accepted": True, "reason": None, "proved": proved})
+        return
+    for sentence in proved:
+        print_line(output(), f"  {sentence}")
+    print_line(output(), f"{certificate}: accepted, {len(proved)} statements derived again.")
 
 
 Update = Callable[..., None]

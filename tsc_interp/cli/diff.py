@@ -14,6 +14,7 @@ from tsc_interp.cli.common import (
     complete_checkpoint,
     only,
     output,
+    print_checked,
     print_json,
     working,
 )
@@ -62,13 +63,12 @@ def command(
         only("--check", out=out)
     models = [load_checkpoint(name) for name in (first, second)]
     if check is not None:
-        proved = check_proof(check, *models)
-        if as_json:
-            print_json("diff-check/1", {"accepted": True, "proved": list(proved.sentences)})
-            return
-        for sentence in proved.sentences:
-            output().print(f"  {sentence}")
-        output().print(f"{check}: accepted, {len(proved.sentences)} statements derived again.")
+        print_checked(
+            "diff-check/1",
+            check,
+            lambda: check_proof(check, *models).sentences,
+            as_json,
+        )
         return
     if out is not None:
         check_output(out, is_certificate, force=force, reads=[model.source for model in models])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tsc_interp.falsification.result import Falsification
 
 _FOUND = 3
+_ROWS = 5
 
 
 def command(
@@ -44,6 +45,7 @@ def command(
     state: Path | None = typer.Option(
         None, help="Keep the search in this file; a killed search goes on from it."
     ),
+    tables: bool = typer.Option(False, help="Print all rows of every table, not five."),
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -72,7 +74,7 @@ def command(
     if as_json:
         print_json("falsify/1", result.to_dict())
     else:
-        _print(result)
+        _print(result, None if tables else _ROWS)
     if result.found:
         raise typer.Exit(_FOUND)
 
@@ -89,12 +91,20 @@ def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
         return build(options, read_tensors(model)), claim
 
 
-def _print(falsification: Falsification) -> None:
+def _print(falsification: Falsification, most: int | None) -> None:
     from tsc_interp.report.terminal import print_result_table
 
     console = output()
     console.print(f"{falsification.model}: {falsification.frame.partition(';')[0]}", style="bold")
     for finding in falsification.findings:
         console.print(f"  {finding.text.replace('`', '')}")
+    left_out = 0
     for table in falsification.tables():
-        print_result_table(table, console)
+        wrong = table.columns.index("wrong")
+        rows = table.rows
+        if most is not None and len(rows) > most:
+            rows = tuple(sorted(rows, key=lambda row: -float(row[wrong] or 0))[:most])
+        left_out += len(table.rows) - len(rows)
+        print_result_table(table.model_copy(update={"rows": rows}), console)
+    if left_out:
+        console.print(f"{left_out} rows with fewer wrong answers are left out: --tables")

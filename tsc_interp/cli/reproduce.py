@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json
+from tsc_interp.cli.common import JsonOption, QuietOption, complete_experiment, output, print_json
 from tsc_interp.cli.training_view import (
     RunsOption,
     complain_about_diverged,
@@ -25,6 +25,7 @@ def command(
         None,
         metavar="NAME",
         help="Names of experiments (default: all; see tsc-interp list).",
+        autocompletion=complete_experiment,
         show_default=False,
     ),
     runs: RunsOption = Path("runs"),

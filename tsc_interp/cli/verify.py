@@ -19,6 +19,7 @@ from tsc_interp.cli.common import (
     named_model,
     only,
     output,
+    print_checked,
     print_json,
     print_line,
     share_done,
@@ -87,6 +88,7 @@ def command(
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
+    from tsc_interp.verification import check as check_claims
     from tsc_interp.verification.documents import is_certificate
     from tsc_interp.verification.questions import default_length
 
@@ -101,7 +103,9 @@ def command(
     if out is not None:
         check_output(out, is_certificate, force=force, reads=[loaded.source])
     if check is not None:
-        _check(check, loaded, as_json)
+        print_checked(
+            "verify-check/1", check, lambda: check_claims(check, loaded).sentences, as_json
+        )
         return
     verdict: Verdict | OrderedVerdict
     options: dict[str, Any]
@@ -175,25 +179,6 @@ def _replayed(verdict: Verdict, loaded: Checkpoint, quiet: bool) -> Verdict:
     with working(quiet) as doing:
         doing("asking the float32 model (--no-replay skips this)")
         return replace(verdict, replays=replay_all(loaded, verdict.counterexamples))
-
-
-def _check(path: Path, loaded: Checkpoint, as_json: bool) -> None:
-    from tsc_interp.verification import CertificateError, check
-
-    try:
-        proved = check(path, loaded).sentences
-    except CertificateError as error:
-        if not as_json:
-            raise
-        print_json("verify-check/1", {"accepted": False, "reason": str(error), "proved": []})
-        raise typer.Exit(_DOES_NOT_HOLD) from None
-    if as_json:
-        print_json("verify-check/1", {"accepted": True, "reason": None, "proved": list(proved)})
-        return
-    for sentence in proved:
-        print_line(output(), f"  {sentence}")
-    accepted = f"{path}: accepted, {len(proved)} statements derived again for {loaded.source}."
-    output().print(visible(accepted))
 
 
 def _print(verdict: Verdict | OrderedVerdict, loaded: Checkpoint) -> None:

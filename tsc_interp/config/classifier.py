@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tsc_interp.frames.frame import Frame
 
 _NAMED_RUN = re.compile(r"(.)(\{[0-9]+\})?", re.DOTALL)
+_COUNTED_NAME = re.compile(r"(.+)(\{[0-9]+\})", re.DOTALL)
 
 
 class ClassifierConfig(ClassifierOptions):
@@ -170,14 +171,42 @@ class ClassifierConfig(ClassifierOptions):
         if not self.token_names or not isinstance(text, str):
             return text
         words = text.split()
-        runs = [(name, "") for name in words]
-        if len(words) == 1 and not set(text) <= set(self.alphabet.letters):
+        runs = [self._run(word) for word in words]
+        if (
+            len(words) == 1
+            and runs[0][0] not in self.token_names
+            and (not set(text) <= set(self.alphabet.letters))
+        ):
             runs = _NAMED_RUN.findall(text)
         names = [name for name, _ in runs]
         if not names or not set(names) <= set(self.token_names):
             return text
         letters = dict(zip(self.token_names, self.alphabet.letters, strict=True))
         return "".join(letters[name] + repeat for name, repeat in runs)
+
+    def _run(self, word: str) -> tuple[str, str]:
+        """A token's name and how often: `red{5}`, unless that is itself a name."""
+        counted = _COUNTED_NAME.fullmatch(word)
+        return (
+            (word, "") if counted is None or word in self.token_names else (counted[1], counted[2])
+        )
+
+    def named(self, text: str) -> str:
+        """Return a string of letters in the tokens' own names; `filled` reads it back.
+
+        Example:
+            >>> ClassifierConfig(token_names=("red", "green", "blue")).named("ab{3}")
+            'red green{3}'
+        """
+        if not self.token_names:
+            return text
+        names = dict(zip(self.alphabet.letters, self.token_names, strict=True))
+        letters = self.alphabet.letters
+        short = all(len(name) == 1 and name not in letters for name in self.token_names)
+        runs = self.alphabet.runs(text)
+        return ("" if short else " ").join(
+            names[letter] + (f"{{{repeat}}}" if int(repeat) > 1 else "") for letter, repeat in runs
+        )
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Return each weight's name, HookedTransformer's, and shape, in the order of use."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from threading import Lock
+from time import time
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,11 @@ import torch
 from tsc_interp.errors import UsageError
 from tsc_interp.falsification.exact import Exact
 from tsc_interp.falsification.network import Network
-from tsc_interp.falsification.question import Question
+from tsc_interp.falsification.question import OutOfTime, Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.searching import Progress, Word, simplest_rows, simplicity
-from tsc_interp.falsification.state import State
+from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
 
@@ -34,22 +34,22 @@ _ONE_AT_A_TIME = Lock()
 Chunk = tuple[int, int, int]
 """(letters, first input, past the last)"""
 Forms = tuple[Runner, Exact]
-Decided = tuple[int, int, int, int, Word | None]
+Decided = tuple[str, int, int, int, int, Word | None]
+"""A hash of the labels, numbers of inputs (`_decided`), and the simplest wrong one."""
 
 
 def enumerate_all(
     question: Question,
     network: Network,
-    deadline: float,
     progress: Progress,
     client: Any = None,
 ) -> tuple[Enumerated, Word | None]:
     """Decide every input of the frame.
 
     Args:
-        question: The frame and the label.
+        question: The frame, the label, and when to stop; the counts are then about the inputs so
+            far.
         network: The model.
-        deadline: When to stop, by `time.monotonic`; the counts are then about the inputs so far.
         progress: Called with a few words about what has been done.
         client: A `dask.distributed.Client`, whose workers decide; by default threads here.
 
@@ -64,28 +64,30 @@ def enumerate_all(
         raise UsageError(f"the frame has {total:,} inputs; up to {MOST:,} can be enumerated")
     counts, simplest = np.zeros(4, dtype=np.int64), None
     bare = replace(question, outputs=_unused, state=State(None, {}))
+    if client is not None:  # by the clock on the wall, which other machines have, too
+        bare.deadline, bare.clock = time() + question.deadline - question.clock(), time
     forms = _forms(network) if client is None else None
-    decide = partial(_decided, bare, network, forms)
+    decide = partial(_in_time, bare, network, forms)
     workers = min(os.cpu_count() or 1, 8) if client is None else sum(client.nthreads().values())
     with one_thread(), ThreadPoolExecutor(workers) as pool:
         chunks = chunks_of(frame)
         while batch := list(islice(chunks, 4 * workers)):
-            known = {chunk: question.state.get(_key(chunk)) for chunk in batch}
-            unknown = [chunk for chunk in batch if known[chunk] is None]
+            asked = [(chunk, question.state.get(_key(chunk))) for chunk in batch]
             if client is None:
-                answers = list(pool.map(decide, unknown))
+                answers = list(pool.map(decide, asked))
             else:
-                answers = client.gather(client.map(decide, unknown, pure=False))
-            for chunk, answer in zip(unknown, answers, strict=True):
-                known[chunk] = answer
-                question.state.keep(_key(chunk), answer)
-            for *numbers, wrong_word in known.values():
+                answers = client.gather(client.map(decide, asked, pure=False))
+            for (chunk, known), answer in zip(asked, answers, strict=True):
+                if known is None and answer is not None:
+                    question.state.keep(_key(chunk), answer)
+            decided = [answer for answer in takewhile(bool, answers) if answer]
+            for _, *numbers, wrong_word in decided:
                 counts += numbers
                 words = [tuple(word) for word in (wrong_word, simplest) if word is not None]
                 simplest = min(words, key=lambda word: simplicity(frame, word), default=None)
             inputs, wrong, in_balls, undecided = counts.tolist()
             progress(f"enumerated {inputs:,} of {total:,} inputs, {wrong:,} wrong")
-            if time.monotonic() > deadline:
+            if len(decided) < len(answers):
                 break
     question.tried += inputs
     return (
@@ -136,19 +138,44 @@ def _forms(network: Network) -> Forms:
     return Runner(network, torch.float64, bounded=True), Exact(network)
 
 
-def _decided(question: Question, network: Network, forms: Forms | None, chunk: Chunk) -> Decided:
-    """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong."""
+def _in_time(
+    question: Question, network: Network, forms: Forms | None, asked: tuple[Chunk, Decided | None]
+) -> Decided | None:
+    """What `_decided` says, or None where the time ends first."""
+    try:
+        return _decided(question, network, forms or _forms(network), *asked)
+    except OutOfTime:
+        return None
+
+
+def _decided(
+    question: Question, network: Network, forms: Forms, chunk: Chunk, known: Decided | None
+) -> Decided:
+    """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong.
+
+    What is known already is taken if it was found for the same labels.
+    """
+    question.check()
     frame, (n, start, stop) = question.frame, chunk
-    runner, exact = forms or _forms(network)
+    runner, exact = forms
     letters = frame.listed(n, start, stop)
     rows = frame.rows(letters)
     labels = question.labels(rows)
+    of_labels = key_of(labels)
+    if known is not None:
+        if known[0] != of_labels:
+            raise UsageError(
+                f"the state keeps counts for other labels of {_key(chunk)}; name another file, or "
+                "delete it"
+            )
+        return known
     wanted = torch.from_numpy(question.wanted(labels))[..., None]
     written = torch.from_numpy(question.written(rows, labels))
-    step = aligned(frame, n, runner.rows_at_once(written.shape[1]))
+    step = aligned(frame, n, min(runner.rows_at_once(written.shape[1]), question.rows_at_once(n)))
     state = np.empty(len(rows), dtype=np.int8)
     for first in range(0, len(rows), step):
         batch = slice(first, first + step)
+        question.check()
         outputs, bound = runner(written[batch], frame.reads(n))
         assert bound is not None
         own = outputs.gather(-1, wanted[batch])
@@ -158,13 +185,16 @@ def _decided(question: Question, network: Network, forms: Forms | None, chunk: C
         wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
         state[batch] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
     near = np.flatnonzero(state == 0)
-    with _ONE_AT_A_TIME:  # flint has one precision for all threads
-        by_balls = [in_balls(question, exact, rows[i], labels[i]) for i in near]
+    by_balls = []
+    for i in near:
+        question.check()
+        with _ONE_AT_A_TIME:  # flint has one precision for all threads
+            by_balls.append(in_balls(question, exact, rows[i], labels[i]))
     state[near] = [0 if right is None else 1 if right else -1 for right in by_balls]
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
     first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
     simplest = tuple(first[0]) if first else None
-    return len(rows), len(bad), len(near) - open_, open_, simplest
+    return of_labels, len(rows), len(bad), len(near) - open_, open_, simplest
 
 
 def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:

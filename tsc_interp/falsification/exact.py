@@ -9,7 +9,7 @@ answer is None.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -25,8 +25,10 @@ PRECISIONS = (96, 192, 384)
 class Exact:
     """A network whose weights are balls of radius zero."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, check: Callable[[], None] | None = None) -> None:
         self.network = network
+        self.check = check
+        """Called now and then; may raise, to end it."""
 
     def right(self, row: Sequence[int], reads: Sequence[int], wanted: Sequence[int]) -> bool | None:
         """Whether the output `wanted` is the largest at every position read; None: undecided.
@@ -69,6 +71,8 @@ class Exact:
 
     def _layer(self, layer: Layer, x: Any, queries: Sequence[int], row: Sequence[int]) -> Any:
         """The residual stream after a layer, at the positions asked for."""
+        if self.check is not None:
+            self.check()
         read = self._normed(layer.norm1, x)
         query = self._mapped(layer.query, _rows(read, queries))
         key, value = self._mapped(layer.key, read), self._mapped(layer.value, read)
@@ -89,12 +93,13 @@ class Exact:
     def _mixed(self, query: Any, key: Any, value: Any, mask: Sequence[Sequence[int]]) -> Any:
         """What the heads read, side by side."""
         width, heads = self.network.d_head, []
+        divisor = arb(self.network.scale) if self.network.scale else arb(width).sqrt()
         for start in range(0, query.ncols(), width):
             q, k, v = (
                 arb_mat([row[start : start + width] for row in part.tolist()])
                 for part in (query, key, value)
             )
-            scores = q * k.transpose() * (1 / arb(width).sqrt())
+            scores = q * k.transpose() * (1 / divisor)
             heads.append((attend(scores, mask) * v).tolist())
         return arb_mat([list(chain(*parts)) for parts in zip(*heads, strict=True)])
 

@@ -9,9 +9,11 @@ frame, label ── Question ──> families ──> near misses ──> sample
 from __future__ import annotations
 
 import os
-import time
+import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import zip_longest
+from time import monotonic
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from tsc_interp.falsification.mechanism import mechanism
 from tsc_interp.falsification.network import Network, of_checkpoint, of_transformer_lens
 from tsc_interp.falsification.question import (
     Label,
+    OutOfTime,
     Outputs,
     Question,
     by_classifier,
@@ -35,19 +38,27 @@ from tsc_interp.falsification.question import (
 )
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification, Tried
-from tsc_interp.falsification.searching import OutOfTime, Progress, Search, Word, simplicity
+from tsc_interp.falsification.searching import Progress, Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import frame_of, is_external
 from tsc_interp.model.importing import name_of
 from tsc_interp.model.threads import one_thread
+from tsc_interp.results.base import Finding
 from tsc_interp.rules import Rule
+from tsc_interp.strings import FIRST_LETTER
 
 TRIES = 500_000
 EXAMPLES = 64
 Rates = list[Any]
 """Of all inputs drawn, and lists of them by class, by length and by place."""
+_KEPT, _MOST_KEPT = 0.4, 10.0
+"""The share of the time, and the seconds, that are kept to shrink, prove and explain a hit."""
+_TO_PROVE = 0.4
+"""The share of these that is left when shrinking ends."""
+_TO_IMPORT = 10.0
+"""Seconds to import TransformerLens, which finds the part that makes an input wrong."""
 _CONFIRMED = 12
 """Hits that are looked at again, until one is wrong by the model's own forward pass."""
 
@@ -59,6 +70,10 @@ class Subject(NamedTuple):
     own: Outputs
     """By its own code."""
     n_outputs: int
+    weights: int
+    """How many it has."""
+    first: int
+    """The token that is written for output 0."""
     network: Network | None
     why_not: str
     """Why there are no arrays of it."""
@@ -93,7 +108,7 @@ def falsify(
             of the model, if it is one of this package.
         frame: The format of the inputs (`tsc.Frame`, or its notation). By default that of the
             model, up to 100 letters or its positions.
-        seconds: The time limit.
+        seconds: The time limit of the whole call, after the model is read.
         seed: Equal seeds give equal results unless time runs out.
         tries: The number of inputs for the coordinate search, which runs if nothing simpler finds a
             wrong input.
@@ -121,22 +136,21 @@ def falsify(
         >>> len(found.tokens), found.label, found.answer, found.proved
         (68, 1, 0, True)
     """
-    deadline = time.monotonic() + seconds
     subject, label, frame = _read(model, label, frame)
+    deadline = monotonic() + seconds  # the time to import libraries and read the model is its own
     _check(subject, frame)
-    label = labelled(label, frame)
-    own = Question(subject.own, subject.n_outputs, frame, label)
+    label = labelled(label, frame, subject.first or None)
+    own = Question(subject.own, subject.n_outputs, frame, label, subject.first, subject.weights)
     quick = subject.own if subject.network is None else in_batches(subject.network)
-    question = Question(quick, subject.n_outputs, frame, label)
+    question = replace(own, outputs=quick, deadline=deadline, clock=monotonic)
     question.state = State(state, _about(question, subject) if state is not None else {})
-    search = Search(question, np.random.default_rng(seed), deadline, progress or (lambda _: None))
+    search = Search(question, np.random.default_rng(seed), progress or (lambda _: None))
+    search.kept = min(_KEPT * seconds, _MOST_KEPT)
     counts, simplest = None, None
     if exhaustive:
         if subject.network is None:
             raise UnsupportedError(f"this model cannot be enumerated: {subject.why_not}")
-        counts, simplest = enumerate_all(
-            question, subject.network, deadline, search.progress, client
-        )
+        counts, simplest = enumerate_all(question, subject.network, search.progress, client)
     with one_thread():
         if simplest is not None:
             search.hits = {simplest}
@@ -179,8 +193,7 @@ def _result(
     row: list[int] = []
     if word is not None:
         row = frame.rows([word])[0].tolist()
-        proved, why = _proved(subject, own, row)
-        search.progress("which part makes it wrong")
+        proved, why = _proved(subject, search.question, row)
     labels = own.labels(np.array([row]))[0].tolist() if row else []
     result = Falsification(
         model=subject.name,
@@ -202,7 +215,7 @@ def _result(
         by_length=tuple(rates[2]),
         by_place=tuple(rates[3]),
         enumerated=counts,
-        mechanism=mechanism(subject.model(), own, row) if row else (),
+        mechanism=_mechanism(subject, search, own, row) if row else (),
         **_examples(search, own, word),
         stopped=stopped,
         seed=seed,
@@ -236,7 +249,7 @@ def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
             return None
         simplest = word = min(search.hits, key=lambda hit: simplicity(frame, hit))
         if shrink:
-            search.deadline = max(search.deadline, time.monotonic() + 10)
+            search.kept *= _TO_PROVE
             try:
                 word = search.shrink(word)
             except OutOfTime:
@@ -247,12 +260,26 @@ def _confirmed(search: Search, own: Question, *, shrink: bool) -> Word | None:
     return None
 
 
-def _proved(subject: Subject, own: Question, row: list[int]) -> tuple[bool, str | None]:
+def _mechanism(
+    subject: Subject, search: Search, own: Question, row: list[int]
+) -> tuple[Finding, ...]:
+    left = search.question.deadline - monotonic()
+    if left < (0 if "transformer_lens" in sys.modules else _TO_IMPORT):
+        text = "Which part makes it wrong was not looked at: time ran out."
+        return (Finding(severity="note", text=text),)
+    search.progress("which part makes it wrong")
+    return mechanism(subject.model(), own, row)
+
+
+def _proved(subject: Subject, question: Question, row: list[int]) -> tuple[bool, str | None]:
     """Whether ball arithmetic says that a row is wrong, and why not where it does not."""
     if subject.network is None:
         return False, subject.why_not
-    tokens = np.array(row)
-    right = in_balls(own, Exact(subject.network), tokens, own.labels(tokens[None])[0])
+    tokens, exact = np.array(row), Exact(subject.network, question.check)
+    try:
+        right = in_balls(question, exact, tokens, question.labels(tokens[None])[0])
+    except OutOfTime:
+        return False, "time ran out first; allow more seconds"
     if right is None:
         return False, "the outputs are equal, or too near to each other to be told apart"
     return not right, "it is right in exact arithmetic: its rounding makes it wrong" * right or None
@@ -286,8 +313,13 @@ def _of_lens(model: Any) -> Subject:
     network, why = _arrays(of_transformer_lens, model)
     own = by_its_own_forward(model)
     weights = [w.detach().float().cpu().numpy() for _, w in sorted(model.state_dict().items())]
-    outputs = int(model.W_U.shape[-1])
-    return Subject(name_of(model), own, outputs, network, why, key_of(*weights), lambda: model)
+    plain = {n: v for n, v in vars(model.cfg).items() if isinstance(v, bool | int | float | str)}
+    options = np.array([*repr(sorted(plain.items())).encode()])
+    return Subject(
+        name=name_of(model), own=own, n_outputs=int(model.W_U.shape[-1]),
+        weights=sum(weight.size for weight in weights), first=0, network=network, why_not=why,
+        fingerprint=key_of(options, *weights), model=lambda: model,
+    )  # fmt: skip
 
 
 def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Frame]:
@@ -311,8 +343,10 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
             return None
 
     subject = Subject(
-        name, by_classifier(hooked), outputs, network, why, checkpoint.weight_hash(), exported
-    )
+        name=name, own=by_classifier(hooked), n_outputs=outputs, weights=checkpoint.n_parameters,
+        first=FIRST_LETTER, network=network, why_not=why, fingerprint=checkpoint.weight_hash(),
+        model=exported,
+    )  # fmt: skip
     return subject, config.task if label is None else label, frame
 
 

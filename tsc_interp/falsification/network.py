@@ -20,7 +20,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.import_options import exported_from, is_causal, model_options
 from tsc_interp.model.import_weights import weight_of
-from tsc_interp.strings import CLS
+from tsc_interp.strings import CLS, FIRST_LETTER
 
 Array = NDArray[np.float64]
 
@@ -63,6 +63,8 @@ class Network:
     """`layer`, `rms` or `off`."""
     eps: float
     activation: str
+    scale: float = 0.0
+    """What scores are divided by; 0: the root of `d_head`."""
     unseen: int | None = None
     """A token that no head attends to."""
 
@@ -95,10 +97,12 @@ def of_checkpoint(checkpoint: Checkpoint) -> Network:
     Raises:
         UnsupportedError: The model has a part that this family has not.
     """
-    config = checkpoint.config
+    config, weights = checkpoint.config, dict(checkpoint.weights)
+    if config.tied_embeddings:
+        weights["unembed.W_U"] = weights["embed.W_E"][FIRST_LETTER:].T
     return _network(
         {name: getattr(config, name) for name in (*_PLAIN, *_READ)},
-        checkpoint.weights.get,
+        weights.get,
         causal=config.causal,
         unseen=None if config.attend_cls or config.reads == "last_letter" else CLS,
     )
@@ -106,11 +110,11 @@ def of_checkpoint(checkpoint: Checkpoint) -> Network:
 
 _PLAIN: Mapping[str, Any] = {
     "score_scale": "sqrt_d_head", "positions": "learned", "adaptive_temperature": False,
-    "attention_norm": "off", "n_key_value_heads": 0, "qk_norm": "off", "attention_scale": 0.0,
-    "gated_mlp": False, "tied_embeddings": False, "has_attention": True,
+    "attention_norm": "off", "n_key_value_heads": 0, "qk_norm": "off",
+    "gated_mlp": False, "has_attention": True,
 }  # fmt: skip
 _READ = ("n_layers", "n_heads", "d_head", "d_mlp", "n_positions", "norm", "norm_eps", "final_norm",
-         "act_fn")  # fmt: skip
+         "act_fn", "attention_scale")  # fmt: skip
 
 
 def _network(
@@ -171,6 +175,7 @@ def _network(
         norm=kind,
         eps=options["norm_eps"],
         activation=options["act_fn"] if options["d_mlp"] else "",
+        scale=options["attention_scale"],
         unseen=unseen,
     )
 

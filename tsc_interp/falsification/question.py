@@ -8,8 +8,10 @@ all positions read. Below zero is wrong.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, cast
 
 import numpy as np
@@ -23,12 +25,22 @@ from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.rules import Rule
+from tsc_interp.strings import MAX_LETTERS
 from tsc_interp.task import given_task
+from tsc_interp.tasks.function import classes_of
+from tsc_interp.tasks.transducer import Writing
 
 Floats = NDArray[np.float64]
 Label = Callable[[Any], Any]
 Outputs = Callable[[Tensor, tuple[int, ...]], Tensor]
 """Rows and the positions read to outputs `[row, read, output]`."""
+_MOST_ROWS = 1024
+_PRODUCTS = 10**9
+"""Multiplications of one batch, about: some tenths of a second."""
+
+
+class OutOfTime(Exception):
+    """The seconds allowed are spent."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +61,21 @@ class Answers:
         return Answers(self.letters[which], self.labels[which], self.margins[which])
 
 
-def labelled(label: Label | Rule | str | Mapping[str, Any], frame: Frame) -> Label:
-    """A function of token rows that gives classes, whatever the label was given as."""
+def labelled(
+    label: Label | Rule | str | Mapping[str, Any], frame: Frame, first: int | None = None
+) -> Label:
+    """A function of token rows that gives classes, whatever the label was given as.
+
+    Args:
+        label: A function, or a task.
+        frame: The frame of the inputs.
+        first: The token of a task's letter a, b, ... is this and those after it, for a task that
+            writes; None: the tokens of the frame in their order, which are outputs as well.
+    """
     if isinstance(label, str | Mapping):
         label = cast(Rule, given_task(label))
+    if isinstance(label, Writing):
+        return _of_writing(label, frame, first)
     if hasattr(label, "classes") and hasattr(label, "ordered"):
         return _of_rule(label, frame)
     if not callable(label):
@@ -60,6 +83,25 @@ def labelled(label: Label | Rule | str | Mapping[str, Any], frame: Frame) -> Lab
             "label is a function of token rows [row, position] that returns classes, or one of "
             f"tsc.tasks; got {shorten(label)}"
         )
+    return label
+
+
+def _of_writing(task: Writing, frame: Frame, first: int | None) -> Label:
+    """The letters that a task writes after the prompts of a frame."""
+    tokens = np.array(frame.tokens) if first is None else np.arange(first, first + MAX_LETTERS)
+    letter = np.full(int(tokens.max()) + 1, -1)
+    letter[tokens] = np.arange(len(tokens))
+    size = frame.length(frame.places[1])
+    if (frame.writes, size) != (task.n_steps, task.prompt_length):
+        raise UsageError(
+            f"the task writes {task.n_steps} letters after {task.prompt_length}; the frame has "
+            f"{size} tokens and writes={frame.writes}"
+        )
+
+    def label(rows: Any) -> Any:
+        written = task.answers(letter[np.asarray(rows)])
+        return tokens[written] if first is None else written
+
     return label
 
 
@@ -103,13 +145,45 @@ class Question:
     n_outputs: int
     frame: Frame
     label: Label
+    first: int = 0
+    """The token that is written for output 0."""
+    weights: int = 0
+    """The number of the model's weights: what a batch costs."""
+    deadline: float = math.inf
+    """When to end, by the clock."""
+    clock: Callable[[], float] = monotonic
     tried: int = 0
     state: State = field(default_factory=lambda: State(None, {}), repr=False)
     """What is known already of a search that goes on."""
-    _numpy: bool = field(default=False, repr=False)
 
     def ask(self, letters: Letters) -> Answers:
-        """Answer inputs of one length."""
+        """Answer inputs of one length, batch by batch.
+
+        Raises:
+            OutOfTime: The time is over before all are answered.
+        """
+        step = self.rows_at_once(letters.shape[1])
+        parts = [self._asked(letters[i : i + step]) for i in range(0, len(letters), step)]
+        if len(parts) <= 1:
+            return parts[0] if parts else self._asked(letters)
+        return Answers(
+            letters,
+            np.concatenate([part.labels for part in parts]),
+            np.concatenate([part.margins for part in parts]),
+        )
+
+    def rows_at_once(self, n: int) -> int:
+        """So many inputs of `n` letters take some tenths of a second at most."""
+        length = self.frame.length(n) + self.frame.writes
+        return max(1, min(_MOST_ROWS, _PRODUCTS // (length * (self.weights + 100 * length))))
+
+    def check(self) -> None:
+        """End here if the time is over."""
+        if self.clock() > self.deadline:
+            raise OutOfTime
+
+    def _asked(self, letters: Letters) -> Answers:
+        self.check()
         self.tried += len(letters)
         rows = self.frame.rows(letters)
         labels = self.labels(rows)
@@ -148,12 +222,12 @@ class Question:
 
     def written(self, rows: Letters, labels: Letters) -> Letters:
         """Rows with what the model should have written so far."""
-        return np.hstack([rows, labels[:, :-1]]) if self.frame.writes else rows
+        return np.hstack([rows, labels[:, :-1] + self.first]) if self.frame.writes else rows
 
     def labels(self, rows: Letters) -> Letters:
         """Classes `[row read]`."""
         reads = len(self.frame.reads(rows.shape[1] - self.frame.length(0)))
-        classes = np.asarray(self._labelled(rows))
+        classes = np.asarray(classes_of(self.label, torch.from_numpy(rows)))
         classes = classes.reshape(len(classes), -1) if classes.ndim else classes
         if classes.shape != (len(rows), reads) or classes.dtype.kind not in "iub":
             raise UsageError(
@@ -161,15 +235,6 @@ class Question:
                 f"{[len(rows), reads]}; got {classes.dtype} of shape {list(classes.shape)}"
             )
         return classes.astype(np.int64)
-
-    def _labelled(self, rows: Letters) -> Any:
-        """As a tensor, or as a numpy array where the function cannot work with a tensor."""
-        if not self._numpy:
-            try:
-                return self.label(torch.from_numpy(rows))
-            except (AttributeError, TypeError, ValueError, RuntimeError):
-                self._numpy = True
-        return self.label(rows)
 
     def wanted(self, labels: Letters) -> Letters:
         """Classes as outputs."""
@@ -208,8 +273,8 @@ def by_its_own_forward(model: Any) -> Outputs:
 
     @torch.no_grad()
     def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
-        logits = [model(batch)[:, list(reads)].float().cpu() for batch in torch.split(rows, 256)]
-        return torch.cat(logits)
+        logits: Tensor = model(rows)[:, list(reads)].float().cpu()
+        return logits
 
     return outputs
 
@@ -219,7 +284,9 @@ def by_classifier(model: Any) -> Outputs:
 
     @torch.no_grad()
     def outputs(rows: Tensor, reads: tuple[int, ...]) -> Tensor:
-        logits = torch.cat([model(batch) for batch in torch.split(rows, 1024)])
+        if len(reads) > 1:  # it reads the last token: what is written is run step by step
+            return torch.cat([outputs(rows[:, : at + 1], (at,)) for at in reads], dim=1)
+        logits: Tensor = model(rows)
         if logits.ndim == 1:
             logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
         return logits[:, None]

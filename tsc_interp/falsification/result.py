@@ -38,6 +38,11 @@ class Enumerated(Record):
     complete: bool
     """False where time ran out: then the counts are about the first `inputs` of the frame."""
 
+    @property
+    def proves_right(self) -> bool:
+        """Whether every input of the frame is right."""
+        return self.complete and not self.wrong and not self.undecided
+
 
 class Falsification(Displayed, Record):
     """The simplest wrong input found, and what the search tried.
@@ -129,6 +134,8 @@ class Falsification(Displayed, Record):
         return cls.model_validate(data)
 
     def _facts(self) -> list[str]:
+        if self.enumerated is not None and self.enumerated.proves_right:
+            return [f"proved: none of all {self.enumerated.inputs:,} inputs is wrong"]
         if not self.found:
             return [f"no wrong input among {self.tried:,} tried"]
         how = "proved" if self.proved else "not proved"

@@ -74,6 +74,7 @@ class Runner:
     def __init__(self, network: Network, dtype: torch.dtype, *, bounded: bool) -> None:
         self.network, self.dtype, self.bounded = network, dtype, bounded
         self._unit = torch.finfo(dtype).eps / 2
+        self._divisor = network.scale or math.sqrt(network.d_head)
         self._maps = {
             id(part): Map(part, dtype)
             for layer in network.layers
@@ -195,13 +196,15 @@ class Runner:
             for tracked in (query, *keys_values)
         )
         if query.error is None and not prefix:
-            z = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            z = functional.scaled_dot_product_attention(
+                q, k, v, attn_mask=mask, scale=1 / self._divisor
+            )
             return Tracked(z.transpose(1, 2).flatten(2), None)
         scores = torch.matmul(q, k.transpose(-1, -2))
         if prefix:
             earlier = _of_groups(q, prefix[0].transpose(-1, -2))
             scores = torch.cat([earlier, scores], dim=-1)
-        scores = scores / math.sqrt(width)
+        scores = scores / self._divisor
         if mask is not None:
             scores = scores.masked_fill(~mask, -torch.inf)
         pattern = scores.softmax(-1)
@@ -229,8 +232,8 @@ class Runner:
         k_error, v_error = largest(errors[::2]), largest(errors[1::2])
         assert query.error is not None
         score = q_size * k_error + k_size * query.error + query.error * k_error
-        score = (score + self._gamma(width + 4) * q_size * k_size) / math.sqrt(width)
-        spread = torch.clamp(2 * q_size * k_size / math.sqrt(width), max=1000.0)
+        score = (score + self._gamma(width + 4) * q_size * k_size) / self._divisor
+        spread = torch.clamp(2 * q_size * k_size / self._divisor, max=1000.0)
         off = torch.expm1(2 * score + 2 * u * spread + self._gamma(length + 4 * ULPS + 4))
         v_bound = v_size + v_error
         moved = (off + self._gamma(length + 2) * (1 + off)) * v_bound + v_error

@@ -6,7 +6,6 @@ seeds give equal hits as long as time does not run out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from tsc_interp.falsification.families import Rng, inputs, neighbours
-from tsc_interp.falsification.question import Answers, Question
+from tsc_interp.falsification.question import Answers, OutOfTime, Question
 from tsc_interp.frames.frame import Frame, Letters
 
 Word = tuple[int, ...]
@@ -29,18 +28,15 @@ CLIMBERS, STEPS = 64, 32
 _KEPT = 256
 
 
-class OutOfTime(Exception):
-    """The seconds allowed are spent."""
-
-
 @dataclass
 class Search:
     """What has been tried and found so far."""
 
     question: Question
     rng: Rng
-    deadline: float
     progress: Progress
+    kept: float = 0.0
+    """Seconds before the end that are kept for what follows, once something is found."""
     families: dict[str, list[int]] = field(default_factory=dict)
     """Inputs tried and wrong answers, by kind of input."""
     hits: set[Word] = field(default_factory=set)
@@ -50,7 +46,7 @@ class Search:
 
     def examine(self, name: str, letters: Letters) -> Answers:
         """Ask the model about inputs of one length, and keep the hits and the near misses."""
-        if time.monotonic() > self.deadline:
+        if self.hits and self.question.clock() > self.question.deadline - self.kept:
             raise OutOfTime
         answers = self.question.ask(letters)
         counted = self.families.setdefault(name, [0, 0])
@@ -211,10 +207,14 @@ def spread(frame: Frame, most: int) -> list[int]:
 
 
 def simplicity(frame: Frame, word: Word) -> tuple[object, ...]:
-    """Smaller is simpler: fewer letters, fewer different ones, fewer runs, then the first."""
+    """Smaller is simpler: fewer letters, fewer different ones, fewer runs, then the first.
+
+    Where tokens stand between the letters, as in 0500+0500, fewer letters other than the first of
+    their place instead of fewer runs.
+    """
     numbers = [frame.letters[place].index(letter) for place, letter in enumerate(word)]
-    runs = sum(a != b for a, b in pairwise(word))
-    return len(word), len(set(word)), runs, tuple(numbers)
+    changes = sum(map(bool, numbers)) if frame.between else sum(a != b for a, b in pairwise(word))
+    return len(word), len(set(word)), changes, tuple(numbers)
 
 
 def simplest_rows(frame: Frame, letters: Letters, most: int) -> Letters:
@@ -224,7 +224,8 @@ def simplest_rows(frame: Frame, letters: Letters, most: int) -> Letters:
         known = np.array(frame.letters[place])
         order = known.argsort()
         numbers[:, place] = order[np.searchsorted(known, own, sorter=order)]
-    runs = (np.diff(letters, axis=1) != 0).sum(axis=1)
+    changes = numbers if frame.between else np.diff(letters, axis=1)
+    runs = (changes != 0).sum(axis=1)
     different = (np.diff(np.sort(letters, axis=1), axis=1) != 0).sum(axis=1)
     return np.lexsort((*numbers.T[::-1], runs, different))[:most]
 

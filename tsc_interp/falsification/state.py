@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tsc_interp.errors import UsageError
 from tsc_interp.files import shown
 
-SCHEMA = "tsc-interp/falsify-state/1"
+SCHEMA = "tsc-interp/falsify-state/2"
 
 
 class State:
@@ -43,8 +43,8 @@ class State:
         lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
         if not lines or _read(lines[0]) != header:
             raise UsageError(
-                f"{shown(self.path)} keeps a search of another model or frame, or no search; name "
-                "another file, or delete this one"
+                f"{shown(self.path)} keeps a search of another model, frame or label, or no "
+                "search; name another file, or delete this one"
             )
         whole = [line for line in lines[1:] if line.endswith("\n")]
         if len(whole) < len(lines) - 1:  # it was killed while it wrote the last line

@@ -20,6 +20,9 @@ def _wrong_input(result: Falsification) -> list[Finding]:
     if result.tokens is None:
         if result.enumerated is not None:
             return []
+        if not result.tried:
+            text = "Nothing was tried: time ran out first; allow more seconds."
+            return [Finding(severity="note", text=text)]
         text = (
             f"No wrong input was found among {result.tried:,} tried ({kinds}; {result.stopped}). "
             "Others may exist: a search proves nothing about inputs it has not tried."
@@ -41,13 +44,19 @@ def _enumerated(result: Falsification) -> list[Finding]:
     counts = result.enumerated
     if counts is None:
         return []
-    scope = "inputs of the frame" if counts.complete else "inputs of the frame (time ran out)"
-    text = (
-        f"Enumerated: {counts.wrong:,} of {counts.inputs:,} {scope} are wrong, exactly; "
-        f"{counts.undecided:,} are undecided ({counts.in_float64:,} decided in float64 with a "
-        f"rounding bound, {counts.in_balls:,} in ball arithmetic)."
+    how = (
+        f"{counts.in_float64:,} decided in float64 with a rounding bound, {counts.in_balls:,} in "
+        "ball arithmetic"
     )
-    severity: Severity = "failure" if counts.wrong else "good" if counts.complete else "note"
+    if counts.proves_right:
+        text = f"Proved: none of the {counts.inputs:,} inputs of the frame is wrong ({how})."
+    else:
+        scope = "inputs of the frame" if counts.complete else "inputs of the frame (time ran out)"
+        text = (
+            f"Enumerated: {counts.wrong:,} of {counts.inputs:,} {scope} are wrong, exactly; "
+            f"{counts.undecided:,} are undecided ({how})."
+        )
+    severity: Severity = "failure" if counts.wrong else "good" if counts.proves_right else "note"
     numbers: dict[str, Cell] = {"wrong": counts.wrong, "inputs": counts.inputs}
     return [Finding(severity=severity, text=text, numbers=numbers)]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, groupby
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ Letters = NDArray[np.int64]
 """`[input place]`: token ids."""
 BATCH = 65_536
 _LISTED = 2**62
+_MOST_WRITTEN = 10
 
 
 class Frame(FrozenConfig):
@@ -89,8 +91,8 @@ class Frame(FrozenConfig):
             raise ValueError(f"{high} distinct letters of {len(self.letters[0])}")
         if not self.read or len(set(self.names.values())) < len(self.names):
             raise ValueError("a frame reads one position or more, and names no two tokens alike")
-        if any(set(name) & set(";=[]") or not name.strip() for name in self.names.values()):
-            raise ValueError("names of tokens are written without ; = [ and ]")
+        if not all(self.names.values()):
+            raise ValueError("a token's name has a character or more")
         if self.writes and self.read != (-1,):
             raise ValueError("what a model writes is read from the last token on: leave out read")
         return self
@@ -302,9 +304,14 @@ class Frame(FrozenConfig):
         return "a letter occurs twice"
 
     def text(self, row: Sequence[int]) -> str:
-        """Return a row as text, with the names of tokens that have one and ids for the others."""
+        """Return a row as text, with the names of tokens that have one and ids for the others.
+
+        More than ten equal tokens in a row are written once, as in `a{66}`.
+        """
         shown = [self.names.get(int(token), str(int(token))) for token in row]
-        return "".join(shown) if all(len(name) == 1 for name in shown) else " ".join(shown)
+        runs = [(name, len(list(run))) for name, run in groupby(shown)]
+        words = [[f"{name}{{{n}}}"] if n > _MOST_WRITTEN else [name] * n for name, n in runs]
+        return ("" if all(len(name) == 1 for name in shown) else " ").join(chain(*words))
 
 
 def _spread(chosen: Letters) -> Letters:

@@ -29,6 +29,8 @@ def parse(text: str, names: Mapping[int, str]) -> dict[str, Any]:
     defined: dict[str, str] = {}
     for clause in filter(None, map(str.strip, clauses)):
         key, equals, value = (part.strip() for part in clause.partition("="))
+        if not key:  # of a token that is called `=`, as in ==11
+            key, equals, value = (part.strip() for part in clause.rpartition("="))
         if key in _OPTIONS:
             options[key] = _option(key, equals, value)
         elif key in defined or not value:
@@ -153,7 +155,10 @@ def spans(values: Sequence[int]) -> str:
 
 def write(frame: Mapping[str, Any]) -> str:
     """The options of a frame in this notation; `parse` reads it back."""
-    names = dict(frame["names"])
+    names = {
+        token: name if _can_be_written(name) else f"token{token}"
+        for token, name in frame["names"].items()
+    }
     sets: dict[tuple[int, ...], str] = {}
     for letters in frame["letters"]:
         if letters not in sets:
@@ -175,6 +180,12 @@ def write(frame: Mapping[str, Any]) -> str:
     clauses += ["distinct"] if frame["distinct"] else []
     clauses += [f"name={frame['name']}"] if frame["name"] else []
     return "; ".join(clauses)
+
+
+def _can_be_written(name: str) -> bool:
+    """Whether a token's name can be read back: `;` and brackets end names, options have others."""
+    plain = not set(name) & set(";[]") and name == name.strip() and name not in _OPTIONS
+    return plain and ("=" not in name or not name.strip("="))
 
 
 def _groups(places: tuple[int, int], sets: Sequence[str], start: int, end: int) -> list[str]:

@@ -1,7 +1,8 @@
 """What laboratories share: their options, checked, and the shape of a result.
 
 A laboratory is asked options instead of a model. Otherwise its result is a probe's: frozen, with
-findings, tables and arrays that carry labels, and the same on every run of the same options.
+findings, tables and arrays that carry labels, and the same on every run of the same options on
+one machine.
 """
 
 from __future__ import annotations

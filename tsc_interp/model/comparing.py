@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
@@ -22,6 +23,10 @@ from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
 
 _TOLERANCE = 3e-5
 """Of the sizes that meet in an output: many roundings of float32, and no other function."""
+_NOISE, _MOST_NOISE, _TRIES = 16.0, 0.01, 8
+"""An import may differ by so many times what rounding was seen to do, up to one per cent of the
+sizes that meet in an output."""
+_HALF_UNIT = 2.0**-24
 _SHORT = 16
 _LONGEST = 512
 
@@ -130,35 +135,77 @@ def compare(
     """
     config = checkpoint.config
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.weights.items()}
-    columns = unembedding(config, weights)
-    offset = weights.get("unembed.b_U", torch.zeros(config.n_outputs))
     strings: Iterable[Tensor] = ()
     if reading.layout is not None:
         strings = _of_frame(reading.layout, samples, seed)
     if reading.layout is None or config.causal:  # else the query has its place in the frame only
         strings = chain(strings, _strings(config, samples, seed, room))
+    rounded = 0.0
     for letters in strings:
         with torch.no_grad():
             theirs = original(letters)
-            read = _read(config, weights, letters)
         if reading.classes:
             no, yes = reading.classes
             theirs = theirs[:, [yes]] - theirs[:, [no]]
         elif reading.outputs is not None:
             theirs = theirs[:, list(reading.outputs)]
-        ours = read @ columns + offset
-        # What meets in an output, without its signs: how large the rounding of a sum can be.
-        size = read.abs() @ columns.abs() + offset.abs()
+        ours, size = _outputs(config, weights, letters)
         gap = (ours - theirs).abs()
-        wrong = ~(gap <= _TOLERANCE * (1 + size))  # and not >, which no NaN is
+        if bool((gap <= _TOLERANCE * (1 + size)).all()):  # which no NaN is
+            continue
+        exact, noise = _rounding(config, weights, letters, ours)
+        gap = torch.minimum(gap, (exact - theirs).abs())
+        wrong = ~(gap <= torch.minimum(_NOISE * noise, _MOST_NOISE * (1 + size)))
+        wrong &= ~(gap <= _TOLERANCE * (1 + size))
         if bool(wrong.any()):
             string, output = (int(index) for index in wrong.nonzero()[0])
+            row = letters[string] if not reading.ids else reading.rows(letters)[string]
             raise UnsupportedError(
                 f"imported, the model does not compute what the original does: on a string of "
-                f"{letters.shape[1]} letters output {output} is {float(ours[string, output]):.6g} "
-                f"instead of {float(theirs[string, output]):.6g}. Something about it has no "
-                "counterpart here, or tokens, query or classes are not what it was trained with"
+                f"{letters.shape[1]} letters, tokens {shorten(row.tolist())}, output {output} is "
+                f"{float(ours[string, output]):.6g} instead of {float(theirs[string, output]):.6g}"
+                f", and float32 explains {_NOISE * float(noise[output]):.2g} of that at most. "
+                "Something about it has no counterpart here, or tokens, query or classes are not "
+                "what it was trained with. An original in float64 is imported after .float()"
             )
+        rounded = max(rounded, float(gap.max()))
+    if rounded:
+        warnings.warn(
+            f"an output of the original and of the import differ by {rounded:.2g}, which rounding "
+            "to float32 explains: what is proved is about the imported weights in real numbers",
+            stacklevel=3,
+        )
+
+
+def _outputs(
+    config: ClassifierConfig, weights: dict[str, Tensor], letters: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Outputs `[batch out]`, and what meets in them without its signs: the size of a sum."""
+    columns = unembedding(config, weights)
+    offset = weights.get("unembed.b_U", columns.new_zeros(config.n_outputs))
+    with torch.no_grad():
+        read = _read(config, weights, letters)
+    return read @ columns + offset, read.abs() @ columns.abs() + offset.abs()
+
+
+def _rounding(
+    config: ClassifierConfig, weights: dict[str, Tensor], letters: Tensor, ours: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Outputs in float64, and how far rounding moves each of them at most, `[out]`.
+
+    By float32's own pass, and by weights that are moved by half a unit in their last place.
+    """
+    double = {name: weight.double() for name, weight in weights.items()}
+    exact, _ = _outputs(config, double, letters)
+    moved, generator = [ours], torch.Generator().manual_seed(0)
+    for _ in range(_TRIES):
+        shifted = {}
+        for name, weight in double.items():
+            share = 2 * torch.rand(weight.shape, generator=generator, dtype=weight.dtype) - 1
+            shifted[name] = weight * (1 + _HALF_UNIT * share)
+        moved.append(_outputs(config, shifted, letters)[0])
+    gaps = torch.stack([(outputs - exact).abs() for outputs in moved])
+    return exact, gaps.amax(dim=(0, 1))
 
 
 def _of_frame(frame: Frame, samples: int, seed: int) -> Iterator[Tensor]:
@@ -193,7 +240,11 @@ def _strings(
 def _read(config: ClassifierConfig, weights: dict[str, Tensor], letters: Tensor) -> Tensor:
     """What the read-out reads, `[batch d_model]`: the outputs of an identity in its place."""
     width = config.d_model
-    identity = {"unembed.W_U": torch.eye(width), "unembed.b_U": torch.zeros(width)}
+    dtype = weights["embed.W_E"].dtype
+    identity = {
+        "unembed.W_U": torch.eye(width, dtype=dtype),
+        "unembed.b_U": torch.zeros(width, dtype=dtype),
+    }
     bare = config.replace(n_outputs=width, task=ContainsAll(letters="a"), tied_embeddings=False)
     inputs = from_tokens(bare, own_rows(bare, letters))
     return forward(bare, {**weights, **identity}, inputs).reshape(len(letters), width)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.model.framing import FrameLike, with_frame
@@ -75,6 +76,7 @@ class Evaluations(list[Evaluation]):
         return table(columns, rows)
 
 
+@checked
 def evaluate(
     model: ModelLike, strings: str | Iterable[str], *, frame: FrameLike | None = None
 ) -> Evaluations:

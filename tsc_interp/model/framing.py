@@ -9,9 +9,12 @@ task becomes one about the inputs of the frame, whose tokens are then ours (CLS 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import as_checkpoint
@@ -20,6 +23,8 @@ from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.frames.frame import Frame
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.tasks.framed import framed
+from tsc_interp.tasks.regions import Regions
+from tsc_interp.tasks.transducer import Writing
 
 FrameLike = Frame | str | Mapping[str, Any]
 """A frame, its notation, or the options of `tsc.from_transformer_lens`, the task among them."""
@@ -62,14 +67,15 @@ def with_frame(model: Any, frame: FrameLike | None, *, task: Any = None) -> Any:
         options = dict(frame) if isinstance(frame, Mapping) else {"frame": frame}
         if task is not None:
             options.setdefault("task", task)
-        if "frame" in options and "task" not in options:
-            raise UsageError(
-                "nothing says what this model should decide: frame={'frame': ..., 'task': ...}"
-            )
         if set(options) - _IMPORT_OPTIONS or not {"tokens", "frame"} & set(options):
             raise UsageError(
                 "a mapping has a frame, or tokens and perhaps query and classes, and a task, as "
                 f"tsc.from_transformer_lens takes them; got {shorten(options)}"
+            )
+        if "task" not in options:
+            raise UsageError(
+                "nothing says what this model should decide; name a task: "
+                "frame={'frame': ..., 'task': ...}"
             )
         return from_transformer_lens(model, **options)
     if isinstance(frame, Mapping):
@@ -130,13 +136,40 @@ def frame_of(config: ClassifierConfig) -> Frame:
     Without a frame of its own: up to 100 letters, or as many as it has positions for.
     """
     longest = config.n_positions - config.has_cls if config.n_positions else _SHOWN
-    bare = config.frame or Frame(
-        places=range(1, min(_SHOWN, longest) + 1), letters=range(config.n_letters)
-    )
+    bare = config.frame
+    if bare is None and isinstance(config.task, Writing):
+        bare = _prompts(config.task)
+    elif bare is None:
+        bare = Frame(places=range(1, min(_SHOWN, longest) + 1), letters=range(config.n_letters))
     inside = _shifted(bare, FIRST_LETTER)
+    special, names = config.called[:FIRST_LETTER], config.called[FIRST_LETTER:]
+    called = {FIRST_LETTER + i: name for i, name in enumerate(names)}
+    called |= {i: name for i, name in enumerate(special) if name not in names}
     return inside.replace(
         before=((CLS,) if config.reads == "first" else ()) + inside.before,
         after=inside.after + ((CLS,) if config.reads == "last" else ()),
         read=(0,) if config.reads == "first" else (-1,),
-        names=dict(enumerate(config.called)),
+        names=called,
     )
+
+
+def _prompts(task: Writing) -> Frame:
+    """What the prompts of a task that writes look like, letters by index."""
+    first = task.step_trellis(0)
+    letters = {
+        place: tuple(np.unique(first.stages[stage].letters[:, column]).tolist())
+        for place, (stage, column) in first.place_of.items()
+    }
+    if sum(Regions.whole(first).counts()) != math.prod(map(len, letters.values())):
+        raise UnsupportedError(
+            "the prompts of this task are not all combinations of letters: give a frame"
+        )
+    places, fixed = sorted(letters), dict(first.fixed)
+    runs: dict[int, list[int]] = {}
+    for place, letter in sorted(fixed.items()):
+        runs.setdefault(sum(free < place for free in places), []).append(letter)
+    before, after = runs.pop(0, []), runs.pop(len(places), [])
+    return Frame(
+        before=before, places=len(places), letters=[letters[place] for place in places],
+        between=runs, after=after, writes=task.n_steps,
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """Any model whose architecture you can state: a configuration and its weights as arrays.
 
-    config = tsc.ClassifierConfig(n_letters=14, d_model=7, n_heads=1, d_head=7, ...)
+    config = tsc.ClassifierConfig(n_letters=14, d_model=7, n_heads=1, d_head=7, task=..., ...)
     checkpoint = tsc.from_arrays(config, {"embed.W_E": ..., "blocks.0.attn.W_Q": ..., ...})
 
 For state dicts that no library describes. Arrays have HookedTransformer's names and multiply from
@@ -20,7 +20,7 @@ from torch import Tensor
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError
+from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.model.comparing import InputMap, compare
 from tsc_interp.strings import FIRST_LETTER
 
@@ -42,7 +42,8 @@ def from_arrays(
     """Return a checkpoint of these weights, each checked against the configuration.
 
     Args:
-        config: The architecture; `config.weight_shapes()` lists the names and shapes it needs.
+        config: The architecture and the task; `config.weight_shapes()` lists the names and shapes
+            of the arrays.
         arrays: NumPy arrays, tensors or nested lists by those names. Weights of attention may have
             their heads side by side (`[d_model, n_heads * d_head]`, for `W_O` the transpose), and
             `embed.W_E` may have only the letters' rows if the model has no CLS.
@@ -58,18 +59,24 @@ def from_arrays(
         about the rounded arrays.
 
     Raises:
+        UsageError: The configuration names no task.
         CheckpointError: An array is missing, unknown, or of another shape.
         UnsupportedError: The original and the checkpoint give different outputs.
 
     Example:
         >>> import numpy as np
-        >>> config = ClassifierConfig(d_model=2, n_heads=1, d_head=2, d_mlp=0)
+        >>> config = ClassifierConfig(d_model=2, n_heads=1, d_head=2, d_mlp=0, task="parity")
         >>> eye = np.eye(2)
         >>> arrays = {"embed.W_E": np.ones((5, 2)), "unembed.W_U": np.ones((2, 1))}
         >>> arrays |= {f"blocks.0.attn.W_{part}": eye for part in "QKVO"}
         >>> from_arrays(config, arrays).weights["blocks.0.attn.W_Q"].shape
         (1, 2, 2)
     """
+    if "task" not in config.model_fields_set:
+        raise UsageError(
+            "the configuration says nothing about what the model should decide: "
+            "ClassifierConfig(..., task='contains_all'), or one of tsc.tasks"
+        )
     expected = config.weight_shapes()
     known = f"it has {', '.join(expected)}"
     if missing := sorted(expected.keys() - arrays.keys()):

@@ -25,6 +25,7 @@ from tsc_interp.model.import_weights import as_arrays, difference
 from tsc_interp.model.initialise import linear_to_hooked
 from tsc_interp.model.unaltered import require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.tasks.function import as_task
 
 
 @checked
@@ -33,9 +34,9 @@ def from_torch(
     encoder: nn.TransformerEncoderLayer | nn.TransformerEncoder,
     head: nn.Linear,
     *,
+    task: Any,
     tokens: Mapping[int, str] | Sequence[int],
     query: int,
-    task: Any = "contains_all",
     classes: tuple[int, int] | None = None,
     positions: nn.Embedding | Tensor | None = None,
     samples: int = 64,
@@ -50,9 +51,10 @@ def from_torch(
         embedding: The embedding of the tokens.
         encoder: A layer, or a stack of layers, with `norm_first=True`.
         head: The read-out.
+        task: What the model should decide: the name of a task, one of `tsc.tasks`, or a function
+            of token rows `[row, position]` that returns a class for each row.
         tokens: The token ids that are letters, and their names; a list stands for a, b, c, ...
         query: The id of the token at which the answer is read.
-        task: The task, by name or as one of `tsc.tasks`.
         classes: The outputs that mean no and yes; their difference is the logit.
         positions: A table that is added to the embeddings.
         samples: The number of random strings on which both models are compared.
@@ -71,7 +73,7 @@ def from_torch(
         ...     8, nhead=2, dim_feedforward=16, norm_first=True, batch_first=True
         ... )
         >>> parts = nn.Embedding(4, 8), layer, nn.Linear(8, 1)
-        >>> from_torch(*parts, tokens=[0, 1, 2], query=3, samples=4).n_parameters
+        >>> from_torch(*parts, tokens=[0, 1, 2], query=3, task="parity").n_parameters
         649
     """
     layers, final = _layers(encoder)
@@ -199,7 +201,6 @@ def _config(
     width = first.self_attn.embed_dim
     options: dict[str, Any] = {
         "n_letters": len(reading.ids),
-        "task": task,
         "n_layers": len(layers),
         "d_model": width,
         "n_heads": first.self_attn.num_heads,
@@ -215,6 +216,10 @@ def _config(
         "n_outputs": outputs,
         "token_names": reading.names,
     }
+    n_letters = len(reading.ids)
+    options["task"] = as_task(
+        task, reading.rows, n_letters, n_classes=max(2, outputs), ordered=positions is not None
+    )
     return ClassifierConfig(**options)
 
 

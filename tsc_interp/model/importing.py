@@ -34,17 +34,20 @@ from tsc_interp.model.comparing import (
 from tsc_interp.model.import_frame import of_frame
 from tsc_interp.model.import_options import is_causal, model_options
 from tsc_interp.model.import_weights import as_arrays, difference, weight_of
+from tsc_interp.output.numbers import counted
+from tsc_interp.rules import AtLeast
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
+from tsc_interp.tasks.function import as_task, is_function
 
 
 @checked
 def from_transformer_lens(
     model: Any,
     *,
+    task: Any,
     tokens: Mapping[int, str] | Sequence[int] | None = None,
-    task: Any = "contains_all",
     frame: Frame | str | None = None,
     query: int | None = None,
     classes: tuple[int, int] | None = None,
@@ -56,9 +59,10 @@ def from_transformer_lens(
 
     Args:
         model: A `HookedTransformer` or a `TransformerBridge`.
+        task: What the model should decide: the name of a task, one of `tsc.tasks`, or a function
+            of token rows `[row, position]` that returns a class for each row.
         tokens: The token ids that are letters, and their names: `{5: "a"}`, or `{5: "(", 6: ")"}`,
             whose names the checkpoint keeps. A list of ids stands for a, b, c, ...
-        task: The task, by name or as one of `tsc.tasks`.
         frame: The format of the inputs (`tsc.Frame`, or its notation): fixed tokens, letters for
             each place, lengths, and the position read. It replaces `query` and `classes`; `tokens`
             may still name tokens. The checkpoint stores the frame, and every function uses it. The
@@ -81,10 +85,12 @@ def from_transformer_lens(
     Example:
         >>> import tsc_interp as tsc
         >>> bridge = tsc.load("walkthrough").to_transformer_lens(n_ctx=32)
-        >>> mine = from_transformer_lens(bridge, tokens={2: "a", 3: "b", 4: "c"}, query=0)
+        >>> mine = from_transformer_lens(bridge, tokens={2: "a", 3: "b", 4: "c"}, query=0,
+        ...                              task="contains_all")
         >>> tsc.evaluate(mine, "aab")[0].correct
         True
-        >>> framed = from_transformer_lens(bridge, frame="[CLS] x{1..9}; x=2..4; CLS=0; read=0")
+        >>> framed = from_transformer_lens(bridge, frame="[CLS] x{1..9}; x=2..4; CLS=0; read=0",
+        ...              task=lambda rows: (rows == 2).any(1) * (rows == 3).any(1))
         >>> tsc.verify(framed).correct
         True
     """
@@ -98,16 +104,16 @@ def from_transformer_lens(
     causal = is_causal(cfg)
     provenance: dict[str, Any] = {"imported_from": type(model).__name__}
     if frame is not None:
-        task = given_task(task)
         names = dict(tokens) if isinstance(tokens, Mapping) else None
         if query is not None or classes is not None or (tokens is not None and names is None):
             raise UsageError(
                 "a frame says which tokens are letters, where the answer is read and which outputs "
                 "stand for which classes: leave out query and classes; tokens may name tokens"
             )
+        frame = Frame.of(frame, names=names)
         reading = of_frame(
-            Frame.of(frame, names=names), model,
-            causal=causal, n_positions=options["n_positions"], ordered=task.ordered, names=names,
+            frame, model, causal=causal, n_positions=options["n_positions"],
+            ordered=not is_function(task) and given_task(task).ordered, names=names,
         )  # fmt: skip
         moved = reading.moved is not None and reading.moved[0] > 0
         if moved and options["positions"] != "learned":
@@ -115,7 +121,6 @@ def from_transformer_lens(
                 f"{options['positions']} positions count from the first token, so a model that "
                 "looks both ways is read there: read=0"
             )
-        task = task if reading.layout is None else framed(task, reading.layout)
         provenance["frame"] = str(frame)
     else:
         if tokens is None:
@@ -127,7 +132,7 @@ def from_transformer_lens(
         reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
         ids, called = chosen_letters(tokens, cfg.d_vocab, query)
         reading = InputMap(ids, called, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
-    config = _config(options, reading, task, model.W_U.shape[-1])
+    config = _config(options, reading, task, model.W_U.shape[-1], frame)
     checkpoint = Checkpoint(
         config,
         as_arrays(config, _weights(model, config, reading)),
@@ -144,29 +149,43 @@ def from_transformer_lens(
 
 
 def name_of(model: Any) -> str:
-    """A TransformerLens model's own name, or that of its class."""
+    """A TransformerLens model's own name, or its size: that of its class would name them all."""
     named = getattr(model.cfg, "model_name", None)
-    return type(model).__name__ if named in (None, "", "custom", "native") else str(named)
+    if named not in (None, "", "custom", "native"):
+        return str(named)
+    layers, heads = int(model.cfg.n_layers), int(model.cfg.n_heads)
+    return f"{layers}-layer model, {counted(heads, 'head')}"
 
 
 def _config(
-    options: Mapping[str, Any], reading: InputMap, task: Any, outputs: int
+    options: Mapping[str, Any], reading: InputMap, task: Any, outputs: int, frame: Frame | None
 ) -> ClassifierConfig:
+    n_letters = len(reading.ids)
     positions = {}
     if reading.moved is not None or reading.blank:
         positions["n_positions"] = reading.blank or len(reading.moved or ())
-    return ClassifierConfig(
-        **{
-            **options,
-            "n_letters": len(reading.ids),
-            "task": task,
-            "biases": True,
-            "n_outputs": 1 if reading.classes else outputs,
-            "reads": reading.reads,
-            "token_names": reading.names,
-            **positions,
-        }
-    )
+    shape = {
+        **options,
+        "n_letters": n_letters,
+        "biases": True,
+        "n_outputs": 1 if reading.classes else outputs,
+        "reads": reading.reads,
+        "token_names": reading.names,
+        **positions,
+    }
+    sees_order = ClassifierConfig(**shape, task=AtLeast()).needs_order
+    layout = reading.layout
+
+    def rows(letters: Tensor) -> Tensor:
+        if frame is None or letters.shape[1] not in frame.lengths:
+            return reading.rows(letters)
+        return torch.from_numpy(frame.rows(torch.tensor(reading.ids)[letters].numpy()))
+
+    task = as_task(
+        task, rows, n_letters if layout is None else 1 + max(map(max, layout.letters)),
+        n_classes=max(2, shape["n_outputs"]), ordered=sees_order,
+    )  # fmt: skip
+    return ClassifierConfig(**shape, task=task if layout is None else framed(task, layout))
 
 
 def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor | None]:

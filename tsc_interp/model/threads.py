@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
-
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -14,6 +12,8 @@ def one_thread() -> Iterator[None]:
 
     On a machine with other work, much longer: every operation then waits for the slowest thread.
     """
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

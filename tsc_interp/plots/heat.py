@@ -62,8 +62,10 @@ def heat(
 
 
 def _write(number: float, form: str) -> str:
-    """Formatted, and a number that rounds to nothing without a sign."""
+    """Formatted: what rounds to nothing has no sign, and what is not all of it does not say so."""
     text = format(number, form)
+    if form.endswith("%") and number < 1 and float(text.rstrip("%")) >= 100:
+        return f">{format(1 - 10.0 ** -(len(text.partition('.')[2].rstrip('%')) + 2), form)}"
     return text if any(digit in "123456789" for digit in text) else text.lstrip("+-")
 
 
@@ -131,7 +133,10 @@ def panels(
 
 def _names(names: Sequence[str], *, most: int | None = None, down: bool = False) -> dict[str, Any]:
     """An axis of cells: at most so many of them named, nothing drawn behind them."""
-    places = list(range(0, len(names), -(-len(names) // most) if most else 1))
+    least = -(-len(names) // most) if most else 1
+    # In steps that people count in: 0, 20, 40 rather than 0, 11, 22.
+    step = next(n * 10**power for power in range(9) for n in (1, 2, 5) if n * 10**power >= least)
+    places = list(range(0, len(names), step))
     ends = [-0.5, len(names) - 0.5]
     return {
         "tickvals": places,

@@ -25,16 +25,15 @@ shuffled weights give. Reads weights only; the strings say which tokens and posi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import isqrt
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes.inputs import Floats, Inputs, as_array, weight
 from tsc_interp.probes.probe import probe
-from tsc_interp.probes.rows import TokenNames
-from tsc_interp.probes.running import Floats, as_array, start, weight
 from tsc_interp.probes.scores import attention_scale
 from tsc_interp.probes.wording import capital
 from tsc_interp.results.base import (
@@ -51,7 +50,7 @@ from tsc_interp.results.views import Heat, Rows, shown
 from tsc_interp.strings import PAD
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 MOST_TOKENS = 16
 MOST_POSITIONS = 64
@@ -213,14 +212,9 @@ class CircuitsWeightsResult(ProbeResult):
     any_model=True,
     accepts=("token_names",),
 )
-def circuits_weights(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    token_names: TokenNames | None = None,
-) -> CircuitsWeightsResult:
+def circuits_weights(inputs: Inputs) -> CircuitsWeightsResult:
     """The tokens of the given strings, the most frequent ones of many, and their positions."""
-    given = start(model, strings, reads=("hook_embed",), token_names=token_names)
+    model, given = inputs.model, inputs.run("hook_embed")
     if given.config is not None and not given.config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
     # But for padding; of many tokens the most frequent.

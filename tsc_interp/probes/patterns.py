@@ -24,21 +24,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.probes.inputs import Floats, Inputs, as_array, chosen_layers
 from tsc_interp.probes.probe import probe
-from tsc_interp.probes.running import (
-    Floats,
-    InputOptions,
-    as_array,
-    chosen_layers,
-    classifier_config,
-    start,
-)
 from tsc_interp.probes.wording import capital, joined
 from tsc_interp.results.base import (
     Finding,
@@ -53,8 +46,6 @@ from tsc_interp.results.views import Heat, Rows, shown
 from tsc_interp.strings import PAD
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from tsc_interp.plots.attention import AttentionView
 
 READS = ("attn.hook_pattern",)
@@ -255,22 +246,16 @@ class StringAttention:
     any_model=True,
     accepts=("query", "token_names", "attention_mask"),
 )
-def patterns(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    layer: int | None = None,
-    **options: Unpack[InputOptions],
-) -> PatternsResult:
+def patterns(inputs: Inputs, *, layer: int | None = None) -> PatternsResult:
     """Every layer, or just `layer`; `query` is the position that is read, marked in the view."""
-    config = classifier_config(model)
+    model, config = inputs.model, inputs.config
     if config is not None and not config.has_attention:
         raise UnsupportedError("this model has no attention (n_heads = 0), so no head to look at")
     written_out = False
-    if config is not None and not isinstance(strings, str) and not config.needs_order:
-        lengths = [int(config.alphabet.counts(string).sum()) for string in strings]
+    if config is not None and not config.needs_order:
+        lengths = [int(config.alphabet.counts(string).sum()) for string in inputs.given]
         written_out = max(lengths, default=0) <= MOST_LETTERS
-    given = start(model, strings, reads=READS, written_out=written_out, **options)
+    given = inputs.run(*READS, written_out=written_out)
     layers = chosen_layers(model, layer)
     seen = [_seen(given, row, layers) for row in range(len(given.rows))]
     ordered = config is None or config.needs_order
@@ -311,11 +296,13 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
     )
     # Names in a row: a token that occurs twice is not two of one name.
     kinds = list(dict.fromkeys(tokens[kept].tolist()))
-    named = dict(zip(kinds, run.names(kinds), strict=True))
+    called = [run.config.called[kind] for kind in kinds] if run.config else run.names(kinds)
+    named = dict(zip(kinds, called, strict=True))
     names = [named[token] for token in tokens[kept].tolist()]
     called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
     reads = int(np.searchsorted(kept, run.query[row]))
-    return StringAttention(run.rows[row], tuple(called), copies[kept], reads, pattern)
+    name = run.config.named(run.rows[row]) if run.config else run.rows[row]
+    return StringAttention(name, tuple(called), copies[kept], reads, pattern)
 
 
 def _kept(seen: Sequence[StringAttention]) -> Sequence[StringAttention]:

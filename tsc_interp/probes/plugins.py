@@ -1,10 +1,10 @@
 """Probes of other packages, by entry point.
 
     [project.entry-points."tsc_interp.probes"]
-    longest-run = "tsc_longest_run:PROBE"
+    longest-run = "tsc_longest_run:longest_run"
 
-An installed package names a `Probe` this way, whose `folder` holds the modules `result`, `run` and
-`figures`. What cannot be loaded is listed with the reason and keeps nobody else from loading.
+An installed package names a `Probe` this way, as `@probe` makes it. What cannot be loaded is listed
+with the reason and keeps nobody else from loading.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
 from tsc_interp.errors import TscError, shorten
-from tsc_interp.probes.probe import ROW_OPTIONS, Probe
+from tsc_interp.probes.inputs import Inputs
+from tsc_interp.probes.probe import Probe
 from tsc_interp.results.base import ProbeResult
 
 GROUP = "tsc_interp.probes"
@@ -80,16 +81,16 @@ def _load(entry: EntryPoint) -> Probe:
             f"its Probe is called {probe.name!r} and its entry point {entry.name!r}: one name, "
             "of small letters, digits and hyphens, is needed"
         )
-    if not probe.folder and probe.function is None:
-        raise TscError("its Probe has neither a function nor a folder, the package of its modules")
-    if others := set(probe.accepts) - set(ROW_OPTIONS):
+    if probe.function is None:
+        raise TscError("its Probe has no function; @probe makes one of a function")
+    if others := set(probe.accepts) - set(Inputs.OPTIONS):
         raise TscError(
             f"its Probe accepts {', '.join(sorted(others))}; a probe may accept "
-            f"{', '.join(ROW_OPTIONS)}"
+            f"{', '.join(Inputs.OPTIONS)}"
         )
     result = probe.result_type
     if not (isinstance(result, type) and issubclass(result, ProbeResult)):
-        raise TscError(f"{probe.result or result} is no ProbeResult")
+        raise TscError(f"{getattr(result, '__name__', result)} is no ProbeResult")
     if result.probe != probe.name:
         raise TscError(f"{result.__name__}.probe is {result.probe!r}, expected {probe.name!r}")
     return probe

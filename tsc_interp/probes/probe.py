@@ -1,7 +1,7 @@
 """What the package knows of a question: its name, its words, the function that answers it.
 
     @probe(SharpnessResult, title="How sharply heads look", question="How much ...?")
-    def sharpness(model, strings) -> SharpnessResult: ...
+    def sharpness(inputs: Inputs) -> SharpnessResult: ...
 
 `sharpness` is then a `Probe`, which `registry.py` lists: there is no registration by import.
 """
@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 
+from tsc_interp.errors import UsageError
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.results.base import ProbeResult
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result", bound=ProbeResult)
 ROW_OPTIONS = ("query", "token_names", "direction", "attention_mask")
-"""What a model of TransformerLens can be asked with, beside its token ids."""
+"""What most probes heed of `Inputs.OPTIONS`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,22 +42,17 @@ class Question:
     answer: type[ProbeResult] | None = None
     """The type of its result, whose `conclude`, `figures` and `tables` say the rest."""
     function: Callable[..., ProbeResult] | None = None
-    folder: str = ""
-    """The package of its modules, where it is another's and has no `function`."""
-    result: str = ""
-    """The name of its result's class in such a package; empty for `NameResult`."""
 
     def module(self, part: str) -> Any:
         """`result`, `run`, `words` or `figures` of a question without a `function`."""
-        folder = self.folder or f"tsc_interp.{self.room}.{self.name.replace('-', '_')}"
-        return import_module(f"{folder}.{part}")
+        return import_module(f"tsc_interp.{self.room}.{self.name.replace('-', '_')}.{part}")
 
     @property
     def result_type(self) -> type[ProbeResult]:
         """The type of its result."""
         if self.answer is not None:
             return self.answer
-        named = self.result or f"{self.name.title().replace('-', '')}Result"
+        named = f"{self.name.title().replace('-', '')}Result"
         return cast("type[ProbeResult]", getattr(self.module("result"), named))
 
     @property
@@ -92,7 +89,7 @@ class Probe(Question):
     any_model: bool = False
     """Whether it reads any TransformerLens model: token ids for strings, and `accepts`."""
     accepts: tuple[str, ...] = ROW_OPTIONS
-    """The options that `run` takes with token ids."""
+    """What it heeds of `Inputs.OPTIONS`; a report passes over the others."""
     row_by_row: bool = False
     """Whether it takes rows apart one by one, so that a report asks about those it shows."""
     token_title: str = ""
@@ -113,21 +110,39 @@ class Probe(Question):
     @property
     def external(self) -> bool:
         """Whether another package brought it."""
-        module = "" if self.function is None else self.function.__module__
-        return bool(self.folder or module) and not module.startswith("tsc_interp.")
+        function = self.function
+        return function is not None and not function.__module__.startswith("tsc_interp.")
 
     def run(self, model: Any, strings: Any, **options: Any) -> ProbeResult:
-        """Ask the probe: its result, with findings."""
+        """Ask the probe about a model and strings, or token ids: its result, with findings.
+
+        Raises:
+            UsageError: An option that the probe does not take.
+        """
+        given = {name: options.pop(name) for name in Inputs.OPTIONS if name in options}
+        if ignored := sorted(name for name in given if name not in self.accepts):
+            raise UsageError(
+                f"the {self.name} probe takes no {' or '.join(ignored)}, but "
+                f"{', '.join(self.accepts)}"
+            )
+        return self.ask(Inputs(model, strings, **given), **options)
+
+    def ask(self, inputs: Inputs, **options: Any) -> ProbeResult:
+        """Ask the probe about inputs that several probes share."""
         if self.function is not None:
-            return self.function(model, strings, **options).concluded()
-        result = cast(ProbeResult, self.module("run").run(model, strings, **options))
-        return result if self.folder else self.told(result)  # other packages add findings in `run`
+            result = self.function(inputs, **options)
+            return result.concluded() if isinstance(result, ProbeResult) else result
+        every = {**{name: getattr(inputs, name) for name in Inputs.OPTIONS},
+                 "direction": inputs.given_direction}  # fmt: skip
+        rows = {n: x for n, x in every.items() if n in self.accepts and x is not None}
+        answered = self.module("run").run(inputs.model, inputs.given, **rows, **options)
+        return self.told(cast(ProbeResult, answered))
 
 
 def probe(
     answer: type[ProbeResult], *, title: str, question: str, **settings: Any
 ) -> Callable[[Callable[..., ProbeResult]], Probe]:
-    """Make a probe of the function below.
+    """Make a probe of the function below, which takes `Inputs` and options of its own.
 
     Args:
         answer: The type of its result, which holds the probe's name.
@@ -137,9 +152,7 @@ def probe(
     """
 
     def made(function: Callable[..., ProbeResult]) -> Probe:
-        return Probe(
-            name=answer.probe, title=title, question=question, answer=answer, function=function,
-            **settings,
-        )  # fmt: skip
+        named = {"name": getattr(answer, "probe", ""), **settings}
+        return Probe(title=title, question=question, answer=answer, function=function, **named)
 
     return made

@@ -1,8 +1,8 @@
 """Every probe there is: one explicit list, in the order a report asks its questions.
 
-Listing is cheap: a probe's modules are imported when they are needed, and drawing a result imports
-no torch. To add one, write the four files of `probes/NAME/` and add its line here. Probes of other
-packages come in by entry point (`plugins.py`) and are asked when they are named.
+Listing is cheap, and so is drawing a result: a probe imports torch only while it asks a model. To
+add one, write `probes/NAME.py` and add its line here. Probes of other packages come in by entry
+point (`plugins.py`) and are asked when they are named.
 """
 
 from __future__ import annotations
@@ -16,11 +16,15 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuits_weights import circuits_weights
+from tsc_interp.probes.patching import patching
+from tsc_interp.probes.paths import paths
 from tsc_interp.probes.patterns import patterns
 from tsc_interp.probes.plugins import Plugins, load_plugins
-from tsc_interp.probes.probe import ROW_OPTIONS, Probe, Question
-from tsc_interp.probes.running import classifier_config
+from tsc_interp.probes.probe import Probe, Question
+from tsc_interp.probes.specialization import specialization
+from tsc_interp.probes.superposition import superposition
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -38,14 +42,7 @@ PROBES: tuple[Probe, ...] = (
         why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
         "attribution, along a direction, takes this model's read-out apart",
     ),
-    Probe(
-        name="superposition",
-        title="What is mistaken for what?",
-        question="Can a mixture of other letters be mistaken for one the model looks for?",
-        chapter="3",
-        any_model=True,
-        token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
-    ),
+    superposition,
     Probe(
         name="cone",
         title="Can a no turn into a yes?",
@@ -65,25 +62,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     patterns,
     circuits_weights,
-    Probe(
-        name="specialization",
-        title="What does each head read?",
-        question="Which letter does each head read, and do heads repeat each other?",
-        chapter="2, 4",
-        any_model=True,
-        token_question="Which token does each head read, and do heads repeat each other?",
-    ),
-    Probe(
-        name="attribution",
-        title="What adds up to the logit?",
-        question="How much does each head, letter and neuron add to the logit?",
-        chapter="2",
-        any_model=True,
-        accepts=(*ROW_OPTIONS, "answer"),
-        row_by_row=True,
-        token_title="What adds up to the read-out?",
-        token_question="How much does each head, token and neuron add to the read-out?",
-    ),
+    specialization,
+    attribution,
     Probe(
         name="atlas",
         title="Which strings are wrong?",
@@ -125,22 +105,8 @@ PROBES: tuple[Probe, ...] = (
         accepts=("query", "token_names", "attention_mask", "answer"),
         token_question="Which answers change without a head or an MLP?",
     ),
-    Probe(
-        name="patching",
-        title="Which activations matter?",
-        question="Which activations, taken from one string, turn the answer to another?",
-        chapter="3",
-        on_request=True,
-        why_not="it compares pairs of rows: tsc.run_probe('patching', model, tokens, pairs=...)",
-    ),
-    Probe(
-        name="paths",
-        title="Which edges matter?",
-        question="Along which edges does the difference between two strings travel?",
-        chapter="3",
-        on_request=True,
-        why_not="it compares pairs of rows: tsc.run_probe('paths', model, tokens, pairs=...)",
-    ),
+    patching,
+    paths,
 )
 
 
@@ -172,7 +138,7 @@ def find_named(name: str, known: Sequence[Q]) -> Q:
 
 @checked
 def run_probe(
-    name: str, model: Any, strings: Any, *, frame: FrameLike | None = None, **options: Any
+    name: str, model: Any, strings: Any = None, *, frame: FrameLike | None = None, **options: Any
 ) -> ProbeResult:
     """Ask one probe about a model.
 
@@ -197,6 +163,9 @@ def run_probe(
         >>> type(result).__name__
         'AttributionResult'
     """
+    probe = find_probe(name)
+    if strings is None:
+        raise UsageError(f"which strings? run_probe({name!r}, model, ['aab', 'ab{{66}}'])")
     model = with_frame(model, frame)
     if isinstance(model, str | PathLike | Checkpoint | HoldsEpochs):
         from tsc_interp.model.classifier import open_classifier
@@ -206,9 +175,7 @@ def run_probe(
         strings = as_strings(strings)
         if not strings:
             raise UsageError("a probe needs at least one string, such as 'aab'; got none")
-        if (config := classifier_config(model)) is not None:
-            strings = config.filled(strings)
-    return find_probe(name).run(model, strings, **options)
+    return probe.run(model, strings, **options)
 
 
 def _token_ids(given: Any) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from einops import einsum, repeat
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.running import Floats, Pass, as_array
+from tsc_interp.probes.inputs import Floats, Pass, as_array
 
 if TYPE_CHECKING:
     from torch import Tensor

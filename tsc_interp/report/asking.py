@@ -17,6 +17,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.output.json_form import to_json
 from tsc_interp.plots.figure import Figure
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.plugins import one_line
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES, find_probe
@@ -38,12 +39,12 @@ def chosen_probes(names: str | Sequence[str] | None) -> list[Probe] | None:
     return chosen
 
 
-def ask(probe: Probe, model: Any, strings: Any, **options: Any) -> ProbeResult:
+def ask(probe: Probe, inputs: Inputs, **options: Any) -> ProbeResult:
     """The probe's result. One from outside is told, drawn and read back before it counts."""
     if not probe.external:
-        return probe.run(model, strings, **options)
+        return probe.ask(inputs, **options)
     try:
-        result = probe.run(model, strings, **options)
+        result = probe.ask(inputs, **options)
         _check(probe, result)
     except (UnsupportedError, UsageError):
         raise

@@ -8,7 +8,7 @@ from tsc_interp.model.framing import FrameLike
 from tsc_interp.plots.attention import AttentionView
 from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.probes.rows import Query, TokenNames
+from tsc_interp.probes.token_rows import Query, TokenNames
 
 
 def show_attention(

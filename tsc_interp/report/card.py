@@ -65,6 +65,11 @@ class ModelCard(Stored):
             order=order,
         )
 
+    @property
+    def token_names(self) -> tuple[str, ...]:
+        """What the model's letters stand for, in their order; empty where they have no names."""
+        return tuple(self.config.get("token_names", ()))
+
     def facts(self) -> list[tuple[str, str]]:
         """Configuration and provenance as rows of a table: ("train max length", "10")."""
         config = {name: value for name, value in self.config.items() if name != "task"}

@@ -158,7 +158,7 @@ def _judged(
 ) -> list[tuple[Intervention, float]]:
     """The changes that make the string right: those that cure most, then those that break least."""
     from tsc_interp.interventions.hooks import Hooks
-    from tsc_interp.probes.running import as_array, logits_of
+    from tsc_interp.probes.inputs import as_array, logits_of
 
     own = config.alphabet.counts(string)[None]
     counts = np.concatenate([own, _sample(config, model)])
@@ -182,7 +182,7 @@ def _judged(
 
 def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
     """Test strings, half of them wrong ones if there are as many."""
-    from tsc_interp.probes.running import logits_of
+    from tsc_interp.probes.inputs import logits_of
 
     try:
         every = source_test_set(config)[::4]

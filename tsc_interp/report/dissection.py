@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tsc_interp.plots.style import token_style
-from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.margin.result import MarginResult
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.report.model_report import ModelReport
@@ -27,12 +27,24 @@ class Share:
     percent: float
     colour: str
 
+    @property
+    def text(self) -> str:
+        """What is written into its part of the bar; empty where that is too narrow."""
+        fits = self.percent > 9 + 3 * len(self.letter)
+        return f"{self.letter} {self.percent:.0f}%" if fits else ""
+
 
 @dataclass(frozen=True)
 class Head:
     name: str
     shares: tuple[Share, ...]
     adds: float
+
+
+def colours_of(heads: Sequence[Head]) -> dict[str, str]:
+    """The colours of what can be seen in the heads' bars and is not written there."""
+    shares = [share for head in heads for share in head.shares]
+    return {s.letter: s.colour for s in shares if s.percent >= 1 and not s.text}
 
 
 @dataclass(frozen=True)
@@ -125,13 +137,12 @@ def dissect(model: ModelReport) -> Dissection | None:
 
 def _cause(model: ModelReport, string: str) -> str | None:
     """What the probes that look for causes say of this string, or of a letter that it lacks."""
-    about = [(probe, f"`{string}`") for probe in ("superposition", "margin", "cone")]
-    about += [("specialization", f"No head reads `{letter}`") for letter in _ANY.letters
-              if letter not in string]  # fmt: skip
-    for probe, first_words in about:
+    missing = [letter for letter in _ANY.letters if letter not in string]
+    for probe in ("superposition", "margin", "cone", "specialization"):
         section = model.sections.get(probe)
         for finding in section.result.findings if section is not None else ():
-            if finding.severity == "failure" and finding.text.startswith(first_words):
+            unread = probe == "specialization" and finding.about.get("letter") in missing
+            if finding.severity == "failure" and (unread or finding.concerns(string=string)):
                 return finding.text
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -9,13 +10,14 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.arguments import checked
+from tsc_interp.arguments import checked, no_argument
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
-from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.errors import CallError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.atlas.result import AtlasResult
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
 from tsc_interp.report.asking import EXACT, ask, ask_each, chosen_probes, left_out
@@ -100,7 +102,8 @@ def analyze(
 
         return analyze_tokens(model, strings, probes=probes, progress=progress, **token_options)
     if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
-        raise TypeError(f"analyze() got unexpected keyword arguments: {', '.join(unknown)}")
+        known = [*inspect.signature(analyze).parameters][:-1]
+        raise CallError(no_argument("analyze", unknown[0], known))
     if given_options := [name for name, value in token_options.items() if value is not None]:
         raise UsageError(
             f"{', '.join(given_options)}: for models of TransformerLens, analysed on token ids; a "
@@ -217,6 +220,8 @@ def _examine(
         and (not p.needs_run or subject.run_directory is not None)
     ]
 
+    inputs = Inputs(subject.model, strings)
+
     def run(probe: Probe) -> ProbeResult:
         reason = None
         if probe.name == "init-norm" and "imported_from" in subject.provenance:
@@ -225,7 +230,7 @@ def _examine(
         if reason is not None and not chosen:
             raise UnsupportedError(reason)
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        return ask(probe, subject.model, strings, **options)
+        return ask(probe, inputs, **options)
 
     results, not_run = ask_each(probes, run, progress, named=chosen is not None)
     card = ModelCard.of(

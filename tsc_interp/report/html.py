@@ -26,10 +26,12 @@ from tsc_interp.report.content import (
     disagreements,
     side_by_side,
 )
+from tsc_interp.report.dissection import colours_of
 from tsc_interp.report.front import front
 from tsc_interp.report.outside_front import outside_front
 from tsc_interp.report.plotlyjs import plotly_script
 from tsc_interp.results.base import worst_first
+from tsc_interp.strings import LETTERS
 
 
 def render_html(
@@ -78,6 +80,7 @@ def environment() -> jinja2.Environment:
     jinja.filters |= {"cell": format_cell, "prose": prose}
     jinja.tests["number"] = is_number
     jinja.globals["version"] = __version__
+    jinja.globals |= {"letters": LETTERS, "colours_of": colours_of}
     jinja.globals["colours"] = {"light": css_variables(), "dark": css_variables(dark=True)}
     return jinja
 

@@ -16,12 +16,12 @@ from pydantic import PlainSerializer
 
 from tsc_interp.errors import TscError
 from tsc_interp.frozen import Frozen
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import counted, number
 from tsc_interp.results.base import Severity, Table
+from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.unrolling import trellis_of
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.trusted.table import Index
 from tsc_interp.verification.counting.tally import json_integer
 from tsc_interp.verification.order.exact import longest_string
 
@@ -115,8 +115,9 @@ class OrderSummary(Frozen):
 
     def sentence(self) -> str:
         """How many inputs are right, wrong and undecided, and the first wrong one."""
-        ends = f"{self.parts[0].number} to {self.parts[-1].number}"
-        scope = "" if self.writes else f" of {ends} letters"
+        first, last = self.parts[0].number, self.parts[-1].number
+        letters = counted(last, "letter") if first == last else f"{first} to {last} letters"
+        scope = "" if self.writes else f" of {letters}"
         if not self.wrong and not self.undecided:
             return f"All {number(self.inputs)} inputs{scope} are decided, and all are right."
         n = self.wrong
@@ -165,7 +166,7 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
         verdict = verify_order(checkpoint, lengths, seconds=seconds)
     except TscError:
         return None
-    first = verdict.first_wrong
+    first, plain = verdict.first_wrong, not model.config.token_names
     at = (first.step if writes else first.length) if first else verdict.counts[-1].length
     if writes and first is None:
         at = len(verdict.steps) - 1
@@ -182,7 +183,8 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
             for count in verdict.counts
         ),
         writes=writes, inputs=verdict.inputs, wrong=verdict.wrong, undecided=verdict.undecided,
-        first=None if first is None else first.string, first_is_first=verdict.shortest_is_first,
+        first=None if first is None else first.string if plain else sample.written(first.tokens),
+        first_is_first=verdict.shortest_is_first,
         regions=tuple(map(sample.with_class_names, verdict.regions[:3])),
         apart=sample.taken_apart(row, label, at if writes else None),
         sampled=len(sample.rows), at=at, letters=sample.names, places=sample.places(),
@@ -198,10 +200,7 @@ class _Sample:
         self.model, config = model, model.config
         task: Any = config.task
         self.names = config.token_names or tuple(config.alphabet.letters)
-        trellis: Trellis = (
-            task.step_trellis(at) if isinstance(task, Writing)
-            else trellis_of(task, config.n_letters, at)
-        )  # fmt: skip
+        trellis = inputs_of(task, config.n_letters, at)
         labels = trellis.labels
         size = -(-SAMPLE // len(labels))
         parts = [Regions.whole(trellis.of_label(label)).sample(size, seed=0) for label in labels]
@@ -219,6 +218,10 @@ class _Sample:
         with torch.no_grad():
             outputs = self.model(self.model.tokens(strings)).double().numpy()
         return np.stack([0 * outputs, outputs], 1) if outputs.ndim == 1 else outputs
+
+    def written(self, tokens: Sequence[str]) -> str:
+        """An input in its tokens' own names."""
+        return ("" if max(map(len, self.names)) == 1 else " ").join(tokens)
 
     def closest(self) -> tuple[Index, int]:
         """The sampled input with the smallest margin, and its label."""
@@ -253,8 +256,7 @@ class _Sample:
                 push = gap - float((outputs[:, label] - outputs[:, rival]).mean())
             letters.append(LetterRead(letter=self.names[letter], attention=reads[place], push=push))
         return TakenApart(
-            string="".join(self.names[i] for i in row) if max(map(len, self.names)) == 1
-            else " ".join(self.names[i] for i in row),
+            string=self.written([self.names[i] for i in row]),
             step=step, expected=self._class(label), answer=self._class(label if gap > 0 else rival),
             right=gap > 0, gap=gap, letters=tuple(letters),
         )  # fmt: skip

@@ -23,13 +23,14 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.falsification.falsify import falsify
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.frames.frame import Frame
-from tsc_interp.probes.attribution.run import readouts
+from tsc_interp.model.importing import name_of as model_name
+from tsc_interp.probes.inputs import Inputs, readout_direction
 from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.probe import Probe
+from tsc_interp.probes.readout import readouts
 from tsc_interp.probes.registry import PROBES, find_probe
-from tsc_interp.probes.rows import Query, Rows, TokenNames, name_of, need_method, token_rows
-from tsc_interp.probes.running import readout_direction
 from tsc_interp.probes.standing_out import heads_to_tell
+from tsc_interp.probes.token_rows import Query, Rows, TokenNames, name_of, need_method, token_rows
 from tsc_interp.report.asking import ask, ask_each, chosen_probes
 from tsc_interp.report.card import short_name
 from tsc_interp.report.model_report import ModelReport
@@ -120,20 +121,24 @@ def analyze_tokens(
     rows = _read_rows(model, batch)
     asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
     asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
-    shape = describe(model)
-    kind = shape.pop("name")
     card = OutsideCard(
-        name=kind if name is None else str(name),
-        kind=kind,
+        name=model_name(model) if name is None else str(name),
+        kind=type(model).__name__,
         tested=None if found is None else Tested.of(found),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
-        shape=shape,
+        shape=describe(model),
         asked=asked,
     )
 
+    # Row by row only those to be shown are kept, so they come first, or alone.
+    hidden = [row for row in asked.rows if row not in asked.shown]
+    every = _inputs(model, asked, [*asked.shown, *hidden])
+    along_or_answer = asked if along is None else replace(asked, answer=None)
+    shown = _inputs(model, along_or_answer, asked.shown)
+
     def run(probe: Probe) -> ProbeResult:
-        result = _ask(model, asked, probe)
+        result = _ask(probe, asked, every, shown)
         if chosen is None and isinstance(result, HeadsResult) and not heads_to_tell(result):
             raise UnsupportedError("no head reads one token more clearly than chance")
         return result
@@ -260,39 +265,31 @@ def _asked(
 # -- asking ------------------------------------------------------------------------------------
 
 
-def _ask(model: Any, asked: Asked, probe: Probe) -> ProbeResult:
+def _ask(probe: Probe, asked: Asked, every: Inputs, shown: Inputs) -> ProbeResult:
     if not probe.any_model:
-        about_classifiers = f"it needs a tsc-interp classifier, not a {type(model).__name__}"
+        about_classifiers = f"it needs a tsc-interp classifier, not a {type(every.model).__name__}"
         raise UnsupportedError(probe.why_not or about_classifiers)
-    # Row by row only those to be shown are kept, so they come first, or alone.
-    shown = [asked.rows.index(row) for row in asked.shown]
-    rows = shown + [row for row in range(len(asked.rows)) if row not in shown]
-    if probe.row_by_row:
-        rows = shown
-    result = ask(probe, model, np.array([asked.tokens[row] for row in rows]),
-                 **_options(probe, asked, rows))  # fmt: skip
-    if probe.folder:
+    result = ask(probe, shown if probe.row_by_row else every)
+    if probe.external:
         return result
-    names = {
-        f"row {place}": asked.row_name(row)
-        for place, row in enumerate(rows)
-        if asked.rows[row] in asked.shown
-    }
+    places = [asked.rows.index(row) for row in asked.shown]
+    names = {f"row {at}": asked.row_name(place) for at, place in enumerate(places)}
     return _only_shown(result, names)
 
 
-def _options(probe: Probe, asked: Asked, rows: Sequence[int]) -> dict[str, Any]:
-    """What the probe's `run` takes of all that was asked."""
-    mask = asked.attention_mask
-    every = {
-        "query": [asked.query[row] for row in rows],
-        "token_names": dict(asked.names) or None,
-        "direction": None if asked.direction is None else np.array(asked.direction),
-        "attention_mask": None if mask is None else np.array([mask[row] for row in rows]),
-        "answer": None if asked.answer is None or (asked.direction and probe.row_by_row)
-        else [asked.answer[row] for row in rows],
-    }  # fmt: skip
-    return {name: every[name] for name in probe.accepts}
+def _inputs(model: Any, asked: Asked, rows: Sequence[int]) -> Inputs:
+    """These of the rows that are read, by their numbers among those that were given."""
+    places = [asked.rows.index(row) for row in rows]
+    mask, answer = asked.attention_mask, asked.answer
+    return Inputs(
+        model,
+        np.array([asked.tokens[place] for place in places]),
+        query=[asked.query[place] for place in places],
+        token_names=dict(asked.names) or None,
+        direction=None if asked.direction is None else np.array(asked.direction),
+        attention_mask=None if mask is None else np.array([mask[place] for place in places]),
+        answer=None if answer is None else [answer[place] for place in places],
+    )
 
 
 def _only_shown(result: R, names: dict[str, str]) -> R:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation.result import AblationResult, Answers
-from tsc_interp.probes.attribution.result import AttributionResult
+from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
 from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
@@ -115,23 +115,23 @@ def _heads(patterns: PatternsResult, effects: AttributionResult, row: int) -> tu
         return ()
     groups, adds = list(effects.by_group.labels["group"]), effects.by_group.array[row]
     places = [f"{token} at {at}" for at, token in enumerate(string.tokens)]
-    heads = [
-        Head(head, _shares(string.weights.array[i, h, string.reads], places),
-             float(adds[groups.index(head)]))
-        for i, h, head in patterns.heads
-        if head in groups
-    ]  # fmt: skip
-    return tuple(sorted(heads, key=lambda head: -abs(head.adds))[:MOST_HEADS])
+    adding = {head: float(adds[groups.index(head)]) for *_, head in patterns.heads
+              if head in groups}  # fmt: skip
+    most = sorted(adding, key=lambda head: -abs(adding[head]))[:MOST_HEADS]
+    weights = {head: string.weights.array[i, h, string.reads] for i, h, head in patterns.heads}
+    colours: dict[str, str] = {}
+    return tuple(Head(head, _shares(weights[head], places, colours), adding[head]) for head in most)
 
 
-def _shares(weights: np.ndarray, places: list[str]) -> tuple[Share, ...]:
-    """The places with the most weight; what is left of the row is left blank."""
+def _shares(weights: np.ndarray, places: list[str], colours: dict[str, str]) -> tuple[Share, ...]:
+    """The places with the most weight, of one colour in all heads; the rest is left blank."""
     order = np.argsort(-weights, kind="stable")[:MOST_SHARES]
     return tuple(
-        Share(places[t], round(100 * float(weights[t]), 2), MUTED[place % len(MUTED)])
-        for place, t in enumerate(order)
+        Share(places[t], round(100 * float(weights[t]), 2),
+              colours.setdefault(places[t], MUTED[len(colours) % len(MUTED)]))
+        for t in order
         if weights[t] > 0.0005
-    )
+    )  # fmt: skip
 
 
 # -- the heads that matter, and the test of it -----------------------------------------------------

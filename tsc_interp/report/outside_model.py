@@ -7,16 +7,12 @@ from typing import Any
 
 from tsc_interp.errors import UnsupportedError
 
-_UNNAMED = (None, "", "custom", "native")
-
 
 def describe(model: Any) -> dict[str, Any]:
     """The lines of a model card; what a configuration does not say is left out."""
     cfg = model.cfg
-    kind, named = type(model).__name__, getattr(cfg, "model_name", None)
     groups = getattr(cfg, "n_key_value_heads", None)
     lines: dict[str, Any] = {
-        "name": kind if named in _UNNAMED else f"{named} ({kind})",
         "layers": int(cfg.n_layers),
         "heads": int(cfg.n_heads),
         "key and value heads": None if groups in (None, cfg.n_heads) else int(groups),

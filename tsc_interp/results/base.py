@@ -22,7 +22,7 @@ from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import from_json
 from tsc_interp.output.numbers import Cell
 from tsc_interp.results.arrays import LabeledArray, Number, Record, largest
-from tsc_interp.results.views import View, views
+from tsc_interp.results.views import Each, View, views
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tsc_interp.plots.figure import Figure, Figures
 
 __all__ = [
-    "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number", "Pair",
+    "SEVERITIES", "Cell", "Finding", "HeadsResult", "LabeledArray", "Number",
     "ProbeResult", "Record", "Severity", "Table", "head_name", "largest", "largest_heads",
     "named_heads", "that_hold", "unknown", "worst_first",
 ]  # fmt: skip
@@ -153,7 +153,32 @@ def _number_or_text(label: str) -> Cell:
     return label
 
 
-class ProbeResult(Displayed, Record):
+class Shown(Record):
+    """A record whose fields declare how they are shown."""
+
+    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
+        """Return the part of an array that figures and tables have room for, by default all."""
+        return numbers
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the numbers that the fields declare as tables."""
+        tables: list[Table] = []
+        for field, view in views(type(self)):
+            value: Any = getattr(self, field) if view.table else None
+            if isinstance(view, Each):
+                tables += [table for record in value for table in record.tables()]
+            elif view.table and (table := _table(view, value, self)) is not None:
+                tables.append(table)
+        return tuple(tables)
+
+    def drawn(self) -> Sequence[Figure]:
+        """Return the figures that the fields declare."""
+        from tsc_interp.results.drawing import declared_figures
+
+        return declared_figures(self)
+
+
+class ProbeResult(Displayed, Shown):
     """The base of every probe's result, and of every laboratory's."""
 
     kind: ClassVar[str] = "probe"
@@ -169,22 +194,12 @@ class ProbeResult(Displayed, Record):
         """Return what the numbers say in sentences; they are stored as `findings`."""
         return ()
 
-    def tables(self) -> tuple[Table, ...]:
-        """Return the numbers that the fields declare as tables."""
-        return tuple(
-            table
-            for field, view in views(type(self))
-            if view.table and (table := _table(view, getattr(self, field), self)) is not None
-        )
-
     def drawn(self) -> Sequence[Figure]:
-        """Return the figures that the fields declare; override to add some drawn by hand."""
-        from tsc_interp.results.drawing import declared_figures
-
+        """Return the figures that the fields declare."""
         package, _, module = type(self).__module__.rpartition(".")
         if module == "result":  # not converted yet: figures stand in a file beside it
             return cast("Sequence[Figure]", import_module(f"{package}.figures").figures(self))
-        return declared_figures(self)
+        return super().drawn()
 
     @property
     def figures(self) -> Figures:
@@ -242,11 +257,13 @@ class ProbeResult(Displayed, Record):
         return cls.model_validate({key: value for key, value in data.items() if key != cls.kind})
 
 
-def _table(view: View, shown: Any, result: ProbeResult) -> Table | None:
+def _table(view: View, shown: Any, result: Shown) -> Table | None:
     """What one field declares as a table: an array, a tuple of records, or nothing."""
     title = view.title.format(result=result)
     if isinstance(shown, Table):
         return shown if shown.rows else None
+    if isinstance(shown, LabeledArray):
+        shown = result.to_show(shown)
     if isinstance(shown, LabeledArray) and shown.flat:
         kept = _without_single_labels(shown)
         if len(kept.dims) == 1:
@@ -287,71 +304,6 @@ def that_hold(notes: Mapping[str, object]) -> tuple[str, ...]:
 def unknown(kind: str, name: str, known: Sequence[str]) -> UsageError:
     """For what a result is asked for by name and does not have."""
     return UsageError(f"no {kind} {name!r}; there are {', '.join(known)}")
-
-
-NEAR = 0.1
-"""Two logits nearer than this hardly differ."""
-
-
-class Pair(Record):
-    """Two strings (or rows of token ids) for patching: values go from the clean run into the other.
-
-    An effect is `(patched - corrupted) / (clean - corrupted)`: 1 is the clean string's logit
-    restored, 0 is nothing changed.
-    """
-
-    clean: str
-    corrupted: str
-    clean_logit: float
-    corrupted_logit: float
-    labels: tuple[int, int] | None = None
-    """The true labels of clean and corrupted, for a model with a task."""
-    why: str
-    """How the two came to be compared."""
-    positions: tuple[str, ...]
-    """What to call each position: a kind of token, or a place in the strings."""
-
-    def effect(self, patched_logit: float) -> float:
-        """Return (patched - corrupted) / (clean - corrupted) of a logit."""
-        return (patched_logit - self.corrupted_logit) / (self.clean_logit - self.corrupted_logit)
-
-    def patched_logit(self, effect: float) -> float:
-        """Return the logit that has this effect."""
-        return self.corrupted_logit + effect * (self.clean_logit - self.corrupted_logit)
-
-    def sentence(self) -> str:
-        """Return the pair and its logits as a sentence."""
-        clean, corrupted = self._one(0), self._one(1)
-        text = f"The clean string is {clean}, the corrupted string {corrupted}: {self.why}."
-        apart = abs(self.clean_logit - self.corrupted_logit)
-        if apart < NEAR:
-            text += f" The logits are only {apart:.2g} apart, so effects divide by very little."
-        return text
-
-    def scale(self) -> str:
-        """For captions: which is clean, which is corrupted, and what the numbers are."""
-        return (
-            f"Clean: {self.clean} (logit {self.clean_logit:+.4g}). Corrupted: {self.corrupted} "
-            f"({self.corrupted_logit:+.4g}). 1 = the clean string's logit restored, "
-            "0 = nothing changed."
-        )
-
-    def right(self, which: int) -> bool | None:
-        """Whether the clean (0) or the corrupted string (1) is answered right."""
-        if self.labels is None:
-            return None
-        return ((self.clean_logit, self.corrupted_logit)[which] > 0) == bool(self.labels[which])
-
-    @property
-    def severity(self) -> Severity:
-        """A failure where a wrong string is compared with one that is answered right."""
-        return "failure" if self.right(1) is False and self.right(0) else "note"
-
-    def _one(self, which: int) -> str:
-        name = (self.clean, self.corrupted)[which]
-        logit = (self.clean_logit, self.corrupted_logit)[which]
-        answer = {None: "", True: ", right", False: ", wrong"}[self.right(which)]
-        return f"`{name}` (logit {logit:+.4f}{answer})"
 
 
 def head_name(n_layers: int, layer: object, head: object) -> str:
@@ -440,6 +392,19 @@ class HeadsResult(ProbeResult):
         if self.needs is not None or self.lead is None:
             return False
         return self.lead.array.size > MOST_SHOWN or len(self.lead.array) > MOST_LAYERS
+
+    def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
+        """Return the array, or of many heads those that stand out; no pairs of so many."""
+        outer = ("layer", "head")
+        if not self.many_heads or numbers.dims == outer or not set(outer) <= set(numbers.dims):
+            return numbers
+        if "other" in numbers.dims:
+            return None
+        heads = self.shown_by_name()
+        rest = {dim: numbers.labels[dim] for dim in numbers.dims if dim not in outer}
+        cells = np.moveaxis(numbers.array, [numbers.dims.index(dim) for dim in outer], [0, 1])
+        kept = np.stack([cells[i, h] for i, h, _ in heads])
+        return LabeledArray.of(kept, head=[name for _, _, name in heads], **rest)
 
     def of_all_heads(self) -> str:
         """` (24 of 144 heads)`, for titles; empty where all are shown."""

@@ -6,6 +6,7 @@ field + view -> slices, one for each entry of the axes `per` -> rows and columns
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from tsc_interp.errors import TscError
 from tsc_interp.plots.colours import (
     INK,
+    MUTED,
     NEGATIVE,
     POSITIVE,
     SHARE,
@@ -26,30 +28,63 @@ from tsc_interp.plots.colours import (
 from tsc_interp.plots.figure import Figure
 from tsc_interp.plots.heat import Panel, heat, panels
 from tsc_interp.plots.number_line import number_line
-from tsc_interp.plots.series import add_series, ends, log_axis, signed_bars
+from tsc_interp.plots.series import add_series, each, ends, log_axis, name_rows, signed_bars
 from tsc_interp.plots.style import new_figure
 from tsc_interp.plots.vectors import plane, vector_words, view
 from tsc_interp.results.arrays import LabeledArray, largest
-from tsc_interp.results.views import Bars, Heat, Lines, NumberLine, Scatter, View, views
+from tsc_interp.results.views import (
+    Bars,
+    Drawing,
+    Each,
+    Heat,
+    Lines,
+    NumberLine,
+    Scatter,
+    Stack,
+    View,
+    views,
+)
 
 MOST_FIGURES = 8
 """Figures that one field may get; the rest is in the numbers."""
 MOST_PANELS = 12
+MOST_STACKED = 6
+STRIPES = ("", "/", "\\", "x", "-", "|")
+OVERLAY = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.45)", "solidity": 0.15}
 _SAID = 8
 
 Floats = NDArray[np.float64]
-Drawn = tuple[Any, str]
-"""A plotly figure and its alternative text."""
+Drawn = tuple[Any, str] | tuple[Any, str, str]
+"""A plotly figure, its alternative text, and what its caption should add."""
 
 
 def declared_figures(result: Any) -> list[Figure]:
     """Return a figure, or several, for every field that declares one and is not empty."""
-    return [
-        figure
-        for field, how in views(type(result))
-        if how.figure and isinstance(numbers := getattr(result, field), LabeledArray)
-        for figure in draw(numbers, how, field, result)
-    ]
+    figures: list[Figure] = []
+    for field, how in views(type(result)):
+        value: Any = getattr(result, field) if how.figure else None
+        if isinstance(how, Each):
+            for number, record in enumerate(value, start=1):
+                mark = f"-{number}" if number > 1 else ""
+                figures += [replace(one, name=f"{one.name}{mark}") for one in record.drawn()]
+        elif isinstance(how, Drawing) and value is not None:
+            figures.append(_figure(how, field, result, *value))
+        elif isinstance(value, LabeledArray) and (part := result.to_show(value)) is not None:
+            figures += draw(part, how, field, result)
+    return figures
+
+
+def _figure(
+    how: View, field: str, result: Any, figure: Any, alt: str, remark: str = "",
+    entry: str = "", place: int = 0,
+) -> Figure:  # fmt: skip
+    """Put a title and a caption to a drawing."""
+    title, caption = (text.format(result=result) for text in (how.title, how.caption))
+    slug = how.name or field.replace("_", "-")
+    named = f"{title}: {entry}" if entry else title
+    return Figure(
+        f"{slug}-{place}" if place else slug, named, figure, f"{caption} {remark}".strip(), alt
+    )
 
 
 def draw(numbers: LabeledArray, how: View, field: str, result: Any = None) -> list[Figure]:
@@ -63,18 +98,16 @@ def draw(numbers: LabeledArray, how: View, field: str, result: Any = None) -> li
     """
     if not numbers.flat:
         return []
-    title, caption = (text.format(result=result) for text in (how.title, how.caption))
-    slug = how.name or field.replace("_", "-")
     figures = []
-    for place, (entry, part) in enumerate(_slices(numbers, how.per)):
+    per = tuple(dim for dim in how.per if dim in numbers.dims)
+    for place, (entry, part) in enumerate(_slices(numbers, per)):
         if place == MOST_FIGURES:
             break
         part, left_out = _largest(part, how)
-        figure, numbers_said = _draw(part, how)
-        named = f"{title}: {entry}" if entry else title
-        alt = f"{named}. {numbers_said}."
-        remark = f"{caption} {left_out}".strip()
-        figures.append(Figure(f"{slug}-{place}" if place else slug, named, figure, remark, alt))
+        drawing, said, *remark = _draw(part, how)
+        left_out = " ".join(filter(None, (*remark, left_out)))
+        figure = _figure(how, field, result, drawing, said, left_out, entry, place)
+        figures.append(replace(figure, alt=f"{figure.title}. {said}."))
     return figures
 
 
@@ -129,8 +162,9 @@ def rows_and_columns(
     cells = numbers.array.transpose(order).reshape(-1, len(numbers.labels[across]))
     entries = product(*(numbers.labels[dim] for dim in down))
     names = [called(numbers, dict(zip(down, entry, strict=True))) for entry in entries]
-    if len(names) == 1:
-        names = [f"{down[-1]} {numbers.labels[down[-1]][0]}"] if down else [""]
+    if len(names) == 1 and down:
+        only = numbers.labels[down[-1]][0]
+        names = [f"{down[-1]} {only}" if only.isdigit() else only]
     return cells, names, numbers.labels[across]
 
 
@@ -148,8 +182,10 @@ def _heat(numbers: LabeledArray, how: Heat) -> Drawn:
     if how.panels:
         return _panels(numbers, how)
     cells, rows, columns = rows_and_columns(numbers, how.across)
+    words = [[how.missing if np.isnan(cell) else "" for cell in line] for line in cells]
     figure = heat(
-        cells, rows, columns, show=how.form, hover=how.form, most_written=how.most_written,
+        np.nan_to_num(cells) if how.missing else cells, rows, columns, show=how.form,
+        hover=how.form, most_written=how.most_written, words=words if how.missing else None,
         colours=SHARE if how.share else None,
     )  # fmt: skip
     if how.share:  # what a row is most
@@ -195,6 +231,35 @@ def _bars(numbers: LabeledArray, how: Bars) -> Drawn:
     return figure, "; ".join(f"{names[i]}: {values[i]:{how.form}}" for i in chosen)
 
 
+def _stack(numbers: LabeledArray, how: Stack) -> Drawn:
+    cells, rows, columns = rows_and_columns(numbers)
+    totals, names = cells.sum(1), list(columns)
+    if len(names) > MOST_STACKED:
+        kept = largest(np.abs(cells).mean(0), MOST_STACKED - 1)
+        rest = totals - cells[:, kept].sum(1)
+        cells = np.concatenate([cells[:, kept], rest[:, None]], axis=1)
+        names = [*(names[k] for k in kept), f"{len(names) - len(kept)} others"]
+    figure = new_figure(how.x, height=150 + 36 * len(rows), legend=True)
+    places = list(range(len(rows)))
+    for c, name in enumerate(names):
+        figure.add_bar(
+            x=cells[:, c], y=places, orientation="h", width=0.6, name=name,
+            hovertemplate=f"{name}: %{{x:{how.form}}}<extra></extra>",
+            marker={"color": MUTED[c % len(MUTED)],
+                    "pattern": {"shape": STRIPES[c % len(STRIPES)], **OVERLAY}},
+        )  # fmt: skip
+    add_series(figure, totals, places, "the sum", f"%{{customdata}}: %{{x:{how.form}}}",
+               mode="markers", colour=INK, symbol="diamond", size=11,
+               marker={"line": {"width": 2}}, customdata=rows)  # fmt: skip
+    figure.update_layout(barmode="relative", margin_t=30)
+    name_rows(figure, rows, showgrid=False)
+    said = (
+        f"{row} {total:{how.form}} = " + each("{} {:+.2f}", names, line, between=", ")
+        for row, total, line in zip(rows[:_SAID], totals, cells, strict=False)
+    )
+    return figure, "; ".join(said)
+
+
 def _lines(numbers: LabeledArray, how: Lines) -> Drawn:
     cells, rows, columns = rows_and_columns(numbers)
     x = [float(label) for label in columns]
@@ -213,7 +278,8 @@ def _scatter(numbers: LabeledArray, how: Scatter) -> Drawn:
     points, rows, _ = rows_and_columns(numbers)
     seen = view(points)
     letters = [name.rpartition(" ")[2] for name in rows]
-    return plane(seen, letters, [_look(name) for name in letters]), vector_words(rows, points)
+    figure = plane(seen, letters, [_look(name) for name in letters])
+    return figure, vector_words(rows, points), seen.remark
 
 
 def _number_line(numbers: LabeledArray, how: NumberLine) -> Drawn:
@@ -235,6 +301,7 @@ def _look(name: str) -> Look:
 _KINDS: dict[type[View], Callable[[LabeledArray, Any], Drawn]] = {
     Heat: _heat,
     Bars: _bars,
+    Stack: _stack,
     Lines: _lines,
     Scatter: _scatter,
     NumberLine: _number_line,

@@ -54,6 +54,8 @@ class Heat(View):
     """The axis across, if it is not the last."""
     most_written: int = field(default=9, kw_only=True)
     """With more columns than this, numbers are shown only where one points."""
+    missing: str = field(default="", kw_only=True)
+    """What stands in a cell that has no number."""
     panels: tuple[str, ...] = field(default=(), kw_only=True)
     """Axes along which every entry gets a panel, side by side in one figure on one scale."""
 
@@ -61,6 +63,13 @@ class Heat(View):
 @dataclass(frozen=True)
 class Bars(View):
     """A bar per number, from zero, with the number beside it."""
+
+    x: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Stack(View):
+    """A bar per row, the last axis stacked in it from zero to both sides; a mark is the sum."""
 
     x: str = field(default="", kw_only=True)
 
@@ -90,6 +99,23 @@ class NumberLine(View):
     """A line per entry of all axes but the last, whose labels name points on it."""
 
     x: str = field(default="", kw_only=True)
+
+
+@dataclass(frozen=True)
+class Drawing(View):
+    """A figure that a method draws by hand: it returns the figure and its alternative text.
+
+    A third part, if there is one, is added to the caption.
+    """
+
+    table: bool = field(default=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Each(View):
+    """The records of a tuple, each by the views of its own fields."""
+
+    title: str = ""
 
 
 @dataclass(frozen=True)

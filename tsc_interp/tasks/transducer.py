@@ -40,6 +40,11 @@ class Writing(Rule):
         raise NotImplementedError
 
     @property
+    def n_prompts(self) -> int | None:
+        """The number of prompts, found without the trellis; None where that is all there is."""
+        return None
+
+    @property
     def n_steps(self) -> int:
         return len(self.written)
 
@@ -93,17 +98,57 @@ class Writing(Rule):
 
     def labels(self, letters: Classes) -> Classes:
         """The letter to write next, for rows that are a prompt and what was written so far."""
-        lengths = (letters >= 0).sum(1)
-        classes = np.zeros(len(letters), dtype=np.int64)
-        for row, length in enumerate(lengths):
-            classes[row] = self._next(letters[row, :length], int(length) - self.prompt_length)
-        return classes
+        step = (letters >= 0).sum(1) - self.prompt_length
+        if len(step) and not 0 <= step.min() <= step.max() < self.n_steps:
+            wrong = int(step.min() if step.min() < 0 else step.max())
+            raise UsageError(f"this task has the steps 0 to {self.n_steps - 1}, got {wrong}")
+        written = self.answers(letters[:, : self.prompt_length])
+        so_far = letters[:, self.prompt_length :][:, : self.n_steps]
+        differs = (so_far >= 0) & (so_far != written[:, : so_far.shape[1]])
+        if differs.any():
+            row = letters[differs.any(1).argmax()]
+            raise UsageError(f"{row[row >= 0].tolist()} is no input of this task")
+        return np.asarray(written[np.arange(len(letters)), step])
 
-    def _next(self, letters: Index, step: int) -> int:
-        label = self.step_trellis(step).label_of(letters)
-        if label is None:
-            raise UsageError(f"{letters.tolist()} is no input of this task")
-        return label
+    def answers(self, prompts: Classes) -> Classes:
+        """All letters to write, `[row step]`, after prompts `[row place]`."""
+        whole, size = self._kept, self.prompt_length
+        row, state = np.arange(len(prompts)), np.zeros(len(prompts), dtype=np.int64)
+        for place, letter in whole.fixed:
+            row = row[prompts[row, place] == letter] if place < size else row
+        state = state[row]
+        written = np.zeros((len(row), self.n_steps), dtype=np.int64)
+        for stage in whole.stages:
+            seen = [i for i, place in enumerate(stage.places) if place < size]
+            new = [i for i, place in enumerate(stage.places) if place >= size]
+            read = prompts[row][:, [stage.places[i] for i in seen]]
+            # Where the prompt leaves several edges, all are followed: later stages choose.
+            of_row, edge = _joined(
+                np.column_stack([state, read]),
+                np.column_stack([stage.source, stage.letters[:, seen]]),
+            )
+            row, state, written = row[of_row], stage.target[edge], written[of_row]
+            written[:, [stage.places[i] - size for i in new]] = stage.letters[edge][:, new]
+        for place, letter in whole.fixed:
+            if place >= size:
+                written[:, place - size] = letter
+        once = np.bincount(row, minlength=len(prompts))
+        if (once != 1).any():
+            prompt = prompts[(once != 1).argmax()]
+            raise UsageError(f"{prompt.tolist()} is no prompt of this task")
+        return np.asarray(written[np.argsort(row)])
+
+
+def _joined(rows: Index, table: Index) -> tuple[Index, Index]:
+    """All pairs of a row and an equal row of the table, by their numbers, in the rows' order."""
+    _, numbers = np.unique(np.concatenate([table, rows]), axis=0, return_inverse=True)
+    of_table, of_rows = numbers.reshape(-1)[: len(table)], numbers.reshape(-1)[len(table) :]
+    order = np.argsort(of_table, kind="stable")
+    first = np.searchsorted(of_table[order], of_rows)
+    count = np.searchsorted(of_table[order], of_rows, side="right") - first
+    row = np.repeat(np.arange(len(rows)), count)
+    behind = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    return row, order[np.repeat(first, count) + behind]
 
 
 def _restricted(stage: Stage, seen: list[int], label: Index | None) -> tuple[Stage, Index | None]:

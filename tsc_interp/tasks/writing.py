@@ -82,6 +82,10 @@ class Addition(Writing):
         start = self._starts[2]
         return tuple(range(start, start + self.digits + self.carry_digit))
 
+    @property
+    def n_prompts(self) -> int:
+        return int(self.base ** (2 * self.digits))
+
     def _place(self, start: int, digit: int, width: int, order: str) -> int:
         return start + (digit if order == "least" else width - 1 - digit)
 
@@ -144,6 +148,10 @@ class Copy(Writing):
     def written(self) -> tuple[int, ...]:
         start = self.length + len(self._separator)
         return tuple(range(start, start + self.length))
+
+    @property
+    def n_prompts(self) -> int:
+        return int(self.letters**self.length)
 
     def whole(self) -> Trellis:
         zeros, letters = np.zeros(self.letters, dtype=np.int64), np.arange(self.letters)

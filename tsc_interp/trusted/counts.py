@@ -98,7 +98,8 @@ class Weights:
     def flat(self) -> Weights:
         """Heads and regions on one axis."""
         keys = self.low.shape[-1]
-        return Weights(*(x.reshape(-1, keys) for x in (self.low, self.high, self.free)))
+        low, high = self.low.reshape(-1, keys), self.high.reshape(-1, keys)
+        return Weights(low, high, self.free.reshape(-1, keys))
 
     def sums(self, values: Span, q: Floats) -> Sums:
         """Of directions `q [region row d]` and values `[region key d]`, for one axis of regions."""
@@ -156,12 +157,12 @@ class BoxRegions:
         for bound in of_heads[1:]:
             apart = up(apart + bound)
         if heads == 1 or enough is None or (apart < enough).all() or self.weights.free.any():
-            return apart
+            return np.asarray(apart)
 
         def sums(head: int, directions: Floats) -> Sums:
             return self.weights[head].sums(self.values[head], directions)
 
-        return np.fmin(apart, together(sums, list(of_heads), rows))
+        return np.asarray(np.fmin(apart, together(sums, list(of_heads), rows)))
 
 
 class CountTables:

@@ -74,7 +74,7 @@ class CountParts:
         leaves = box_leaves(tree, root, length, self.n_classes, self.budget)
         while batch := list(islice(leaves, _BATCH)):
             sure &= all(leaf.float32 for leaf, _ in batch)
-            told = []
+            told: list[Labelled] = []
             for leaf, box in batch:
                 if leaf.kind == "each":
                     told += self._each(support, leaf, box, length)
@@ -120,12 +120,12 @@ class CountParts:
             if float32:
                 ends = [min(length, int(sum(box.high))) for box in boxes]
                 for end in set(ends):
-                    at = np.flatnonzero(np.array(ends) == end)
+                    at = np.flatnonzero(np.array(ends) == end).tolist()
                     some = [boxes[i] for i in at]
                     shown[at] &= self._in_boxes(judge, support, some, answers[at], length, end)
             else:
                 good = self._in_boxes(judge, support, boxes, answers, length)
-                for i in np.flatnonzero(~good & shown):
+                for i in np.flatnonzero(~good & shown).tolist():
                     low, high = boxes[i].low, boxes[i].high
                     counts = [int(n) for n in low]
                     alone = low == high and judge.answer_to_counts(support, counts) == answers[i]

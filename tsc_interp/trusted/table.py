@@ -13,6 +13,7 @@ There is no model in this file: only letters by index, places, and states.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,6 +112,15 @@ class Stage:
         """The edges by source and target."""
         return Grouped(self.source, self.target)
 
+    def located(self, columns: Sequence[int], source: Index, letters: Index) -> Index:
+        """The edges with these sources and letters in these columns; -1 where there is none."""
+        rows = np.column_stack([self.source, self.letters[:, list(columns)]])
+        both = np.concatenate([rows, np.column_stack([source, letters])])
+        known, of_row = np.unique(row_numbers((both + 1).T), return_inverse=True)
+        edge = np.full(len(known), -1)
+        edge[of_row[: len(rows)]] = np.arange(len(rows))
+        return np.asarray(edge[of_row[len(rows) :]])
+
 
 @dataclass(frozen=True, eq=False)
 class Trellis:
@@ -195,6 +205,31 @@ class Trellis:
             edges.append(int(matching[0]))
             state = int(stage.target[matching[0]])
         return edges
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of its inputs and labels, which claims about them name."""
+        content = hashlib.sha256(repr((self.length, self.fixed, self.label_stage)).encode())
+        content.update(np.ascontiguousarray(self.label, dtype=np.int64).tobytes())
+        for stage in self.stages:
+            content.update(repr((stage.places, stage.letters.shape)).encode())
+            for array in (stage.source, stage.target, stage.letters):
+                content.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
+        return content.hexdigest()
+
+    def labels_of(self, rows: Index) -> Index:
+        """The label of each input `[input place]`; -1 where it is no path."""
+        state, labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        found = np.ones(len(rows), dtype=bool)
+        for place, letter in self.fixed:
+            found &= rows[:, place] == letter
+        for number, stage in enumerate(self.stages):
+            edges = stage.located(range(len(stage.places)), state, rows[:, list(stage.places)])
+            found &= edges >= 0
+            state = np.where(found, stage.target[edges], 0)
+            if number == self.label_stage:
+                labels = self.label[edges]
+        return np.where(found, labels, -1)
 
     def label_of(self, letters: Index) -> int | None:
         """The label of one input, or None where it is no path."""

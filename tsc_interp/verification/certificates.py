@@ -207,9 +207,9 @@ class _Builder:
             counts = search.counterexample
             if counts is not None and not (horizon_only and first and sum(counts) > first.length):
                 full = full_counts(self.config, search.letters, np.array(counts)).tolist()
-                answer = self._answer(counterexample(self.supports, search.letters, counts))
-                if answer is not None:
-                    prover.single(full, answer)
+                answered = self._answer(counterexample(self.supports, search.letters, counts))
+                if answered is not None:
+                    prover.single(full, answered)
         for search in self.searches:
             length = min(reach, search.verified_length) if horizon_only else search.verified_length
             always = not horizon_only and search.counterexample is None

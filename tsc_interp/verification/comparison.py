@@ -226,6 +226,7 @@ class _Comparison:
         self.by_letters[name] = None
         if self._are_identical(letters):
             self.identical.append(name)
+            self._at_every_length(letters)  # proved, too, where that is easy
             return None
         search = self._search(letters, self.limit)
         if search.counterexample is not None:

@@ -129,7 +129,10 @@ class Agreement:
         stated = document["conclusion"]
         through = _through(config, stated)
         differ = tuple(config.alphabet.write(counts) for counts in stated["failures"])
-        words = {(0, 1): ("no", "yes"), (1, 0): ("yes", "no")}
+        words: dict[tuple[int, ...], tuple[Any, ...]] = {
+            (0, 1): ("no", "yes"),
+            (1, 0): ("yes", "no"),
+        }
         sentences = [
             "{}: the first says {}, the second {}".format(string, *words.get(answers, answers))
             for string, answers in _singles(config, document).items()

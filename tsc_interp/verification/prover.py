@@ -259,7 +259,7 @@ class Prover:
 
 def _searched_cut(region: _Region, cuts: Cuts) -> tuple[int, float] | None:
     """The cut of a search that parts this region, if it made one."""
-    while region.searched in cuts:
+    while region.searched is not None and region.searched in cuts:
         side = cuts[region.searched]
         below, _ = halves(*region.searched, side)
         where = below[1][side]

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from tsc_sharpness.result import SharpnessResult
+from tsc_sharpness import SharpnessResult
 
 import tsc_interp as tsc
 

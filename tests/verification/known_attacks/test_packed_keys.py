@@ -10,7 +10,6 @@ import pytest
 import tsc_interp as tsc
 from tests.verification.known_attacks.models import zeros
 from tsc_interp.tasks import Transducer
-from tsc_interp.verification.order.union import _located
 
 
 @pytest.mark.parametrize("n_prompt", [20, 45])
@@ -27,5 +26,5 @@ def test_inputs_of_a_wide_stage_are_counted_once(n_prompt: int) -> None:
     verdict = tsc.verify(checkpoint, seconds=20)
     assert (verdict.inputs, verdict.wrong, verdict.undecided) == (64, 48, 0)
     stage = task.whole().stages[0]
-    found = _located(stage, places, np.zeros(len(stage), dtype=np.int64), stage.letters)
+    found = stage.located(places, np.zeros(len(stage), dtype=np.int64), stage.letters)
     assert found.tolist() == list(range(len(stage)))

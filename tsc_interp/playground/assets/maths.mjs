@@ -111,7 +111,7 @@ function principal(points, size, without) {
 
 // -- writing numbers ---------------------------------------------------------------------------
 
-const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+// As in Python (output/numbers.py): 9,984 and 3.20e62 and 48.7%.
 
 /** A real number for people: four significant digits, a true minus sign, powers of ten when tiny or huge. */
 export function show(x, digits = 4) {
@@ -121,8 +121,7 @@ export function show(x, digits = 4) {
   let text;
   if (size >= 1e6 || size < 1e-4) {
     const [mantissa, exponent] = size.toExponential(digits - 2).split("e");
-    const power = [...String(Number(exponent))].map((character) => SUPERSCRIPT[character]).join("");
-    text = `${mantissa}·10${power}`;
+    text = `${mantissa}e${Number(exponent)}`;
   } else {
     text = size.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size)), 0, 6));
   }
@@ -145,11 +144,11 @@ export const showShort = (v) =>
       ? `(${show(v[0], 3)}, ${show(v[1], 3)})`
       : `length ${show(length(v), 3)}`;
 
-/** A whole number with thin spaces between groups of three digits. */
-export const showCount = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+/** A whole number with commas between groups of three digits. */
+export const showCount = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
 
 export function showPercent(p) {
-  if (p > 0.9999 && p < 1) return "> 99.99 %";
-  if (p > 0 && p < 0.0001) return `${show(p * 100, 3)} %`;
-  return `${(p * 100).toFixed(p < 0.1 ? 2 : 1)} %`;
+  if (p > 0.9999 && p < 1) return "over 99.99%";
+  if (p > 0 && p < 0.0001) return `${show(p * 100, 3)}%`;
+  return `${(p * 100).toFixed(p < 0.1 ? 2 : 1)}%`;
 }

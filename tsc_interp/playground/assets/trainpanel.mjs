@@ -217,7 +217,7 @@ function* horizonOf(model) {
 
 function sentence({ epoch, validationLoss, horizon }, share) {
   const loss = validationLoss === null ? "" : `, validation loss ${show(validationLoss, 3)}`;
-  const under = share > 0 ? ` (${Math.round(100 * share)} % of the next)` : "";
+  const under = share > 0 ? ` (${Math.round(100 * share)}% of the next)` : "";
   const start = epoch === 0 ? "Before training" : `After epoch ${epoch}`;
   if (!horizon) return `${start}${loss}${under}.`;
   const failure = horizon.counts ? `${writeCounts(horizon.counts)} is the shortest string it gets wrong` : `no wrong string up to length ${showCount(horizon.checkedTo)}`;

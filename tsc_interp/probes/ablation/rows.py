@@ -15,7 +15,8 @@ import numpy as np
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.parts import Part
 from tsc_interp.probes.ablation.result import AblationResult, Answers
-from tsc_interp.probes.rows import (
+from tsc_interp.probes.inputs import Floats, as_array
+from tsc_interp.probes.token_rows import (
     Query,
     TokenNames,
     answers_of,
@@ -24,7 +25,6 @@ from tsc_interp.probes.rows import (
     need_method,
     token_rows,
 )
-from tsc_interp.probes.running import Floats, as_array
 from tsc_interp.results.base import LabeledArray
 
 if TYPE_CHECKING:

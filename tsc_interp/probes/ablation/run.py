@@ -38,7 +38,7 @@ from tsc_interp.probes.ablation.exact import ExactHalf
 from tsc_interp.probes.ablation.result import Ablated, AblationResult, TestErrors
 from tsc_interp.probes.ablation.rows import run_rows
 from tsc_interp.probes.ablation.words import named
-from tsc_interp.probes.running import Floats, as_array, classifier_config, need_classifier
+from tsc_interp.probes.inputs import Floats, as_array, classifier_config, need_classifier
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import PAD, Counts
 from tsc_interp.verification.counting.differences import affordable_length

@@ -92,7 +92,9 @@ def _sets(result: AtlasResult) -> Figure:
         showlegend=False,
     )  # fmt: skip
     figure.update_xaxes(type="log", dtick=1, range=[-0.1, float(np.log10(far)) + 1.2])
-    name_rows(figure, [f"only {', '.join(letter_set.letters)}" for letter_set in sets])
+    names = [f"only {', '.join(letter_set.letters)}" for letter_set in sets]
+    name_rows(figure, names, showgrid=False)  # no line through what is written in a row
+    figure.update_xaxes(showgrid=bool(failing))
     return Figure(
         "first-errors",
         "The first error of every set of letters",

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.probes.atlas.result import PAIR_POINTS, AtlasResult, LetterSet, Marked, pair_counts
-from tsc_interp.probes.running import need_classifier
+from tsc_interp.probes.inputs import need_classifier
 from tsc_interp.probes.searched import BUDGET, searched
 from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Counts

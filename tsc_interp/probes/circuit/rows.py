@@ -29,8 +29,8 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.gated import Gated, Hook
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.wiring import Array
-from tsc_interp.probes.rows import Query, device_of, need_method, token_rows
-from tsc_interp.probes.running import classifier_config
+from tsc_interp.probes.inputs import classifier_config
+from tsc_interp.probes.token_rows import Query, device_of, need_method, token_rows
 from tsc_interp.results.base import LabeledArray
 
 METHODS = ("removed alone", "attribution")

@@ -44,7 +44,7 @@ from tsc_interp.probes.circuit.choosing import (
 from tsc_interp.probes.circuit.result import Choice, Circuit, CircuitResult
 from tsc_interp.probes.circuit.rows import run_rows
 from tsc_interp.probes.circuit.wiring import Array, Wiring, wiring
-from tsc_interp.probes.running import classifier_config
+from tsc_interp.probes.inputs import classifier_config
 from tsc_interp.results.base import LabeledArray
 from tsc_interp.strings import Counts, as_strings
 

@@ -20,7 +20,7 @@ import numpy as np
 from einops import rearrange
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.probes.running import Floats, as_array, compact, logits_of
+from tsc_interp.probes.inputs import Floats, as_array, compact, logits_of
 from tsc_interp.strings import MAX_REPEAT
 
 REACH = float(np.log(MAX_REPEAT))

@@ -31,7 +31,7 @@ from tsc_interp.probes.cone.maximise import (
     write_counts,
 )
 from tsc_interp.probes.cone.result import ConeResult, GivenString, NegativeSet
-from tsc_interp.probes.running import logits_of, need_classifier
+from tsc_interp.probes.inputs import logits_of, need_classifier
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.source_report import TEST_LENGTH
 

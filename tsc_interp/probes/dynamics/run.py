@@ -26,7 +26,7 @@ from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.initialise import stack_weights
 from tsc_interp.probes.dynamics.result import DynamicsResult
-from tsc_interp.probes.running import need_one_logit
+from tsc_interp.probes.inputs import need_one_logit
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.verification import horizon
 

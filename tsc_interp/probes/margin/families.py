@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.probes.attention import Layer
+from tsc_interp.probes.inputs import Floats, as_array, compact, logits_of, score_factor
 from tsc_interp.probes.margin.result import EVERY, Family
-from tsc_interp.probes.reading import Layer
-from tsc_interp.probes.running import Floats, as_array, compact, logits_of, score_factor
 
 CAP = 10**6
 LIMIT = 10**9

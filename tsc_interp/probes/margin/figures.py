@@ -109,7 +109,7 @@ def _logits(result: MarginResult, logits: LabeledArray) -> Figure:
         "flips",
         "When do long strings flip?",
         figure,
-        "The logit as one letter's count n grows , in that letter's colour, on a log scale; "
+        "The logit as one letter's count n grows, in that letter's colour, on a log scale; "
         "below the dashed line the answer is no. Crosses mark the first n with a wrong answer.",
         f"{spoken}.",
     )

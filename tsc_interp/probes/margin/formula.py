@@ -32,7 +32,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.forward import read_out
 from tsc_interp.model.inputs import from_counts
 from tsc_interp.model.layers import Pass
-from tsc_interp.probes.running import Floats
+from tsc_interp.probes.inputs import Floats
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 LETTERS = 6

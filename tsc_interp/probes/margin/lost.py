@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import softmax
 
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.probes.attention import Reading
+from tsc_interp.probes.inputs import logits_of
 from tsc_interp.probes.margin.result import LostLetter, Reduced
-from tsc_interp.probes.reading import Reading
-from tsc_interp.probes.running import logits_of
 from tsc_interp.strings import Counts
 
 

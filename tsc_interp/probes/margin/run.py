@@ -23,6 +23,8 @@ import numpy as np
 from einops import rearrange
 from scipy.optimize import brentq
 
+from tsc_interp.probes.attention import Layer, Reading, RowOptions, read_beside_chance
+from tsc_interp.probes.inputs import Floats, as_array, classifier_config, logits_of
 from tsc_interp.probes.margin.families import (
     CAP,
     LIMIT,
@@ -35,8 +37,6 @@ from tsc_interp.probes.margin.families import (
 from tsc_interp.probes.margin.formula import formula_applies, predicted_first_error
 from tsc_interp.probes.margin.lost import lost_letters
 from tsc_interp.probes.margin.result import MarginResult, Prediction
-from tsc_interp.probes.reading import Layer, Reading, RowOptions, read_beside_chance
-from tsc_interp.probes.running import Floats, as_array, classifier_config, logits_of
 from tsc_interp.results.base import LabeledArray, that_hold
 
 if TYPE_CHECKING:

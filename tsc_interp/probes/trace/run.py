@@ -23,7 +23,7 @@ from torch import Tensor
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.inputs import Inputs
-from tsc_interp.probes.running import need_classifier
+from tsc_interp.probes.inputs import need_classifier
 from tsc_interp.probes.trace.result import TraceResult
 from tsc_interp.results.base import LabeledArray, that_hold
 from tsc_interp.strings import FIRST_LETTER

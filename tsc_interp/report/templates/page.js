@@ -13,7 +13,8 @@
   function remember(theme) {
     try { window.localStorage.setItem("tsc-theme", theme); } catch (_) { /* file:// may forbid it */ }
   }
-  function theme() { return root.dataset.theme || (system.matches ? "dark" : "light"); }
+  const paper = window.matchMedia("print");
+  function theme() { return paper.matches ? "light" : root.dataset.theme || (system.matches ? "dark" : "light"); }
 
   function source(plot) { return JSON.parse(plot.nextElementSibling.textContent); }
 
@@ -97,7 +98,7 @@
   // Tables that can be sorted by a column and filtered by what is typed.
   function sortKey(cell) {
     const text = cell.textContent.trim();
-    const number = text === "∞" ? Infinity : text === "" ? NaN : Number(text.replace(/[,\u2009%]/g, ""));
+    const number = text === "∞" ? Infinity : text === "" ? NaN : Number(text.replace(/[,%]/g, ""));
     return Number.isNaN(number) ? text : number;
   }
   function compare(one, two) {
@@ -148,7 +149,8 @@
     document.querySelectorAll("details").forEach(function (one) { one.open = true; });
     return Promise.all(plots.map(draw));
   };
-  window.addEventListener("beforeprint", window.tscDrawAll);
+  paper.addEventListener("change", paint);
+  window.addEventListener("beforeprint", function () { plots.filter(function (plot) { return plot.offsetParent; }).forEach(draw); });
   paint();
   const watcher = new IntersectionObserver(function (entries) {
     for (const entry of entries) {

@@ -15,8 +15,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
+from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import MAX_LENGTH, written_table
 from tsc_interp.trusted.replay import text_of
@@ -167,9 +167,7 @@ def _table(config: ClassifierConfig, name: Mapping[str, int]) -> Trellis:
     ((kind, number),) = name.items()
     if kind != ("step" if isinstance(task, Writing) else "length") or number > MAX_LENGTH:
         raise UsageError(f"the task ({task.describe()}) has no {kind} {number}")
-    if kind == "step":
-        return task.step_trellis(number)  # type: ignore[no-any-return]
-    return trellis_of(task, config.n_letters, number)
+    return inputs_of(task, config.n_letters, number)
 
 
 def require_own_tables(config: ClassifierConfig, language: Any) -> None:

@@ -25,9 +25,8 @@ from typing import Any
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
+from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.regions import Regions
-from tsc_interp.tasks.transducer import Writing
-from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.trusted.table import Trellis
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
@@ -42,7 +41,7 @@ ALONE = 10.0
 """Seconds before other processes are started: that takes two of them."""
 _SLICE = 1.0
 """Seconds between two states on disk, at least; and ten times what writing one takes."""
-_FORMAT = "tsc-interp/order-search/2"
+_FORMAT = "tsc-interp/order-search/3"
 Progress = Callable[[float], None]
 
 
@@ -59,10 +58,8 @@ class Search:
 
     @cached_property
     def trellis(self) -> Trellis:
-        if isinstance(self.task, Writing):
-            assert self.step is not None
-            return self.task.step_trellis(self.step)
-        return trellis_of(self.task, self.exact.config.n_letters, self.length)
+        number = self.length if self.step is None else self.step
+        return inputs_of(self.task, self.exact.config.n_letters, number)
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -113,7 +110,7 @@ class Group:
         search, trellis = self.search, self.trellis
         facts = [
             _FORMAT, search.weights, search.task.model_dump(mode="json"), search.length,
-            search.step, trellis.labels, trellis.n_edges,
+            search.step, search.trellis.digest, trellis.labels, trellis.n_edges,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
 

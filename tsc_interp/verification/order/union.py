@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index, Stage, Trellis, row_numbers
+from tsc_interp.trusted.table import Index, Trellis
 from tsc_interp.verification.order.scores import chunks
 
 _BITS_AT_ONCE = 1 << 24
@@ -79,9 +79,7 @@ def lifted(regions: Regions, whole: Trellis) -> Regions:
         whole.stages, regions.trellis.stages, regions.masks, whole.sizes[1:], strict=True
     ):
         columns = [stage.places.index(place) for place in own.places]
-        edges = _located(
-            own, range(len(own.places)), state[stage.source], stage.letters[:, columns]
-        )
+        edges = own.located(range(len(own.places)), state[stage.source], stage.letters[:, columns])
         matched = edges >= 0
         masks.append(mask[:, np.maximum(edges, 0)] & matched)
         state = np.full(size, -1, dtype=np.int64)
@@ -96,17 +94,7 @@ def inside_any(regions: Regions, prompts: Index) -> Mask:
     for stage, mask in zip(regions.trellis.stages, regions.masks, strict=True):
         columns = [i for i, place in enumerate(stage.places) if place < prompts.shape[1]]
         letters = prompts[:, [stage.places[i] for i in columns]]
-        edges = _located(stage, columns, state, letters)
+        edges = stage.located(columns, state, letters)
         inside &= mask[:, edges].T
         state = stage.target[edges]
     return np.asarray(inside.any(1))
-
-
-def _located(stage: Stage, columns: Sequence[int], source: Index, letters: Index) -> Index:
-    """The edges with these sources and letters in these columns; -1 where there is none."""
-    rows = np.column_stack([stage.source, stage.letters[:, list(columns)]])
-    both = np.concatenate([rows, np.column_stack([source, letters])])
-    known, of_row = np.unique(row_numbers((both + 1).T), return_inverse=True)
-    edge = np.full(len(known), -1)
-    edge[of_row[: len(rows)]] = np.arange(len(rows))
-    return np.asarray(edge[of_row[len(rows) :]])

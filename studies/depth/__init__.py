@@ -1,1 +1,0 @@
-"""Study: bounds over boxes of inputs of deeper models, beside enumeration and auto_LiRPA."""

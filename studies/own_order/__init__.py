@@ -1,1 +1,0 @@
-"""Study: one-layer models of our own on tasks of order, every string decided."""

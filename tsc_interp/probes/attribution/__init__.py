@@ -1,1 +1,0 @@
-"""How much does each head, letter and neuron add to the logit?"""

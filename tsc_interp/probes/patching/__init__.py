@@ -1,1 +1,0 @@
-"""Which activations make the difference between two strings?"""

@@ -1,1 +1,0 @@
-"""Along which edges does the difference between two strings travel?"""

@@ -1,1 +1,0 @@
-"""Which letter does each head read, and do heads repeat each other?"""

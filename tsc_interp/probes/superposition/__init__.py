@@ -1,1 +1,0 @@
-"""Can a mixture of other letters be mistaken for one the model looks for?"""
