@@ -247,7 +247,15 @@ def ending(subject: Subject, forged: Any, rng: random.Random, hash: str = "") ->
             said = Replay([model], forged["language"], forged["float32"], 60).run(forged["parts"])
             forged["conclusion"] = said
         forged["digest"] = digest(forged)
-    except (NotProved, LookupError, TypeError, RecursionError, ValueError, UsageError):
+    except (
+        NotProved,
+        LookupError,
+        TypeError,
+        RecursionError,
+        ValueError,
+        UsageError,
+        AttributeError,
+    ):
         pass
     try:
         derived = replay(forged, [model], 60)

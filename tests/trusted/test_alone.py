@@ -20,7 +20,8 @@ class Refusing:
 
     def find_spec(self, name, path=None, target=None):
         top = name.split(".")[0]
-        own = name in ("tsc_interp", "tsc_interp._version") or name.split(".")[:2] == ["tsc_interp", "trusted"]
+        own = name in ("tsc_interp", "tsc_interp._version")
+        own = own or name.split(".")[:2] == ["tsc_interp", "trusted"]
         if not own and top not in {"numpy", "flint", *sys.stdlib_module_names}:
             raise ImportError(f"not needed: {name}")
 

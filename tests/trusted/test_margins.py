@@ -152,8 +152,9 @@ def test_whatever_coefficients_are_chosen_the_rest_holds_what_is_left(
 
     made: list[Any] = []
     monkeypatch.setattr(model, "_margins", wider)
+    monkeypatch.setattr(Form, "flat", lambda form: form)
     found = asked.gaps(sets, 0)
-    ((row, wide, rest),) = made
+    (row, wide, rest), *_ = made
     for share in (0.0, 1.0):
         real = ((row + share * wide) * x[:, None]).sum(-1) + rest.low
         assert (found <= real + 1e-12)[:, 1:].all()

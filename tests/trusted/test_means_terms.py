@@ -6,7 +6,9 @@ others could shrink there unseen.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from tests.trusted.test_means import LENGTH, LETTERS, D, head_of, highest, one_p
 from tests.trusted.test_means import means as means_of
 from tsc_interp.tasks import Addition
 from tsc_interp.trusted import balls, means
-from tsc_interp.trusted.means import _together
+from tsc_interp.trusted.means import Sums, together
 from tsc_interp.trusted.order import Keys
 from tsc_interp.trusted.sets import Sets
 from tsc_interp.trusted.spans import Span
@@ -33,6 +35,16 @@ def exact(x: Any) -> Fraction:
 def near(found: Any, expected: Fraction, units: int = 12) -> None:
     """At least what the formula says, and hardly more."""
     assert expected <= exact(found) <= expected + abs(expected) * units * UNIT
+
+
+def together_of(heads: Sequence[Sums], low: Sequence[Any], high: Sequence[Any]) -> Any:
+    """Heads whose means are known to lie between these."""
+    q = np.zeros(heads[0].total.shape)
+
+    def sums(head: int, along: Any) -> Any:
+        return heads[head] if along is q else SimpleNamespace(bound=lambda _: -low[head])
+
+    return together(sums, high, q)
 
 
 def wide_keys(seed: int, length: int, letters: int, own: bool, size: float = 1.0) -> Keys:
@@ -154,7 +166,7 @@ def test_underflow_counts_where_nothing_is_added(heads: int) -> None:
     assert found == pytest.approx(heads * 1e-300, rel=1e-9, abs=0)
     each = [head_of(one_path(2), [keys], head, np.ones((1, 1, D))) for head in range(heads)]
     nothing = [np.zeros((1, 1))] * heads
-    both = _together(each, nothing, nothing)[0, 0]
+    both = together_of(each, nothing, nothing)[0, 0]
     assert both == pytest.approx((heads + 1) * 1e-300, rel=1e-9, abs=0)
 
 
@@ -163,7 +175,7 @@ def _ends(*spans: Span) -> list[tuple[Any, Any]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
+def test_every_term_of_the_bound_on_headstogether_of(seed: int) -> None:
     """Σ λ + T / M + room / M + |mean - λ| |1 - W / M|, M and λ the middles of what is known."""
     length, own, noise = 3, bool(seed % 2), np.random.default_rng(seed)
     tables = [wide_keys(10 * seed + head, length, 1, own, size=2.0**-head) for head in range(3)]
@@ -193,7 +205,7 @@ def test_every_term_of_the_bound_on_heads_together(seed: int) -> None:
         share = max(heavy / mass - 1, 1 - light / mass)
         expected += level + (total + wide) / mass + away * share
         size += abs(level) + (abs(total) + wide) / mass + 1
-    found = exact(_together(heads, low, high)[0, 0])
+    found = exact(together_of(heads, low, high)[0, 0])
     assert expected - 2 * UNIT * size <= found <= expected + 60 * UNIT * size
 
 
@@ -205,7 +217,7 @@ def test_heads_together_have_room_for_what_underflows(mass: float) -> None:
     keys = Keys(3, 1, False, [Span.exact(table)] * 2, ZERO, ZERO)
     heads = [head_of(one_path(3), [keys], head, np.zeros((1, 1, D))) for head in range(2)]
     nothing = [np.zeros((1, 1))] * 2
-    assert _together(heads, nothing, nothing)[0, 0] >= 1e-300 * max(1.0, 0.3 / mass)
+    assert together_of(heads, nothing, nothing)[0, 0] >= 1e-300 * max(1.0, 0.3 / mass)
 
 
 def test_weights_that_are_not_known_leave_heads_apart() -> None:

@@ -70,10 +70,10 @@ class TableParts:
         self.n_classes, self.pair = judges[0].n_classes, len(judges) == 2
         names = []
         for table, name in tables:
-            kind, number = next(iter(name.items()))
+            ((kind, number),) = name.items()
             letters = table.length, table.length - len(table.fixed)
             named = kind == "step" or (kind == "length" and number in letters)
-            require(named and len(name) == 1, "a table of another name")
+            require(named, "a table of another name")
             names.append((kind, whole(number)))
             for judge in judges:
                 spec = judge.spec

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
@@ -23,6 +24,8 @@ CLS, PAD, FIRST_LETTER = 0, 1, 2
 """Tokens; letters come after."""
 MAX_PARAMETERS = 250_000
 MAX_HEADER = 16_000_000
+MAX_SIZE = 65_536
+"""Of any option that counts something, so that nothing large is made before weights are read."""
 
 Weights = Mapping[str, NDArray[np.float32]]
 
@@ -81,7 +84,8 @@ class Spec:
             if field.name in _CHOICES:
                 require(value in _CHOICES[field.name], f"{field.name} = {value!r} is not known")
             elif type(value) is not str:
-                require(0 <= value < 1e9, f"{field.name} = {value!r} is out of range")
+                most = MAX_SIZE if field.type == "int" else 1e9
+                require(0 <= value <= most, f"{field.name} = {value!r} is out of range")
         sizes = self.n_letters, self.d_model, self.d_head, self.n_layers, self.n_outputs
         require(min(sizes) > 0 and self.norm_eps > 0, "a size of the model is zero")
         if self.n_heads:
@@ -216,7 +220,8 @@ def _read(content: bytes) -> Model:
     metadata = header.pop("__metadata__")
     options = strict_json(metadata["config"])
     for name, value in _REFUSED.items():
-        require(options.pop(name, value) == value, f"a model with {name} is not known here")
+        known = options.pop(name, value)
+        require(type(known) is type(value) and known == value, f"{name} is not known here")
     known = {field.name for field in fields(Spec)}
     unknown = sorted(set(options) - known - _INERT)
     require(not unknown, f"options that are not known here: {', '.join(unknown)}")
@@ -225,7 +230,7 @@ def _read(content: bytes) -> Model:
     require(set(header) == set(shapes), "the weights do not fit the options")
     weights, total = {}, 0
     for name, shape in shapes.items():
-        entry, bytes_of = header[name], 4 * int(np.prod(shape))
+        entry, bytes_of = header[name], 4 * math.prod(shape)
         start, end = entry["data_offsets"]
         fits = entry["dtype"] == "F32" and tuple(entry["shape"]) == shape
         require(fits and start >= 0 and end == start + bytes_of, f"{name} does not fit")
