@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from flint import ctx
-from tsc_interp.verification.search.proofs import tail_bounds
 
 import tsc_interp as tsc
 from tests.cases import ATTENTION
@@ -20,9 +19,6 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UnsupportedError
 from tsc_interp.model.attention import inverse_temperature
 from tsc_interp.verification import CertificateError, check
-from tsc_interp.verification.bounds.labels import all_supports
-from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
-from tsc_interp.verification.checker.model import BoxModel
 
 COUNTED = {"score_scale": "sqrt_d_head_log_n_cls"}
 
@@ -49,30 +45,6 @@ def test_adaptive_temperature_needs_attention_both_ways() -> None:
         ClassifierConfig(adaptive_temperature=True, reads="last", attend_cls=True)
 
 
-def test_log_n_with_cls_counted_stays_within_its_bounds() -> None:
-    """Boxes and tails, of the search and of the checker, around 120-digit logits."""
-    rng = np.random.default_rng(4)
-    gaps = [[0, -1.5, 0.25], [-1.0 - 2.0**-20, 0, -3.0]]
-    values = [[1, -2, 3], [5, 7, -4]]
-    for attend_cls in (False, True):
-        checkpoint = hand_built(gaps, values, 1.0, attend_cls=attend_cls, **COUNTED)
-        supports, model = Supports(checkpoint), BoxModel(checkpoint)
-        for letters in all_supports(checkpoint.config):
-            low = rng.integers(1, 4, len(letters))
-            high = low + rng.integers(0, 3, len(letters))
-            sides = [np.array([side]) for side in (low, high)]
-            searched = count_box_bounds(supports[letters], *sides)
-            checked = model.count_box(letters, low.tolist(), high.tolist())
-            for counts in product(*(range(a, b + 1) for a, b in zip(low, high, strict=True))):
-                assert_inside(checkpoint, letters, counts, searched, checked)
-            for start in (2, 10**6):
-                tail = tail_bounds(supports[letters], start)
-                assert tail is not None
-                for _ in range(4):
-                    counts = tuple(start + int(10.0 ** rng.uniform(0, 9)) for _ in letters)
-                    assert_inside(checkpoint, letters, counts, tail, model.tail(letters, start))
-
-
 def assert_inside(checkpoint, letters, counts, searched, checked) -> None:
     full = [0] * checkpoint.config.n_letters
     for letter, count in zip(letters, counts, strict=True):
@@ -82,17 +54,6 @@ def assert_inside(checkpoint, letters, counts, searched, checked) -> None:
     with ctx.workprec(128):
         assert float(checked.lower()) <= real + 1e-12
         assert real - 1e-12 <= float(checked.upper())
-
-
-def test_the_tail_begins_one_later_with_cls_counted() -> None:
-    """n copies of a letter 2 below the best weigh n (n + 1)^-2, less than 1 / (n + 1)."""
-    checkpoint = hand_built([[2, 0, 0]], [[1, 5, 5]], 0.25, **COUNTED)
-    reach = 1 / 11
-    expected = (1 + 5 * reach) / (1 + reach) - 0.25
-    found = tail_bounds(Supports(checkpoint)[(0, 1)], 10)
-    assert found is not None
-    assert found[1][0] == pytest.approx(expected, rel=1e-9)
-    assert float(BoxModel(checkpoint).tail((0, 1), 10).upper()) == pytest.approx(expected, rel=1e-9)
 
 
 def test_log_n_with_cls_counted_can_be_right_for_ever() -> None:

@@ -13,11 +13,9 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tsc_interp.verification.search.proofs import _ChartSearch, prove_all_lengths, tail_bounds
 
 from tests.cases import configs
 from tests.verification.models import (
-    below,
     hand_built,
     planted,
     random_checkpoint,
@@ -147,61 +145,6 @@ def test_logits_and_boxes_of_any_model(config: ClassifierConfig, seed: int, scal
     rng = np.random.default_rng(seed)
     every = all_supports(config)
     check_support(supports, every[rng.integers(len(every))], rng)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_charts_of_awkward_models(name: str) -> None:
-    """Ratios are counts over the largest, which is a power of two, so that they are exact."""
-    supports = Supports(MODELS[name])
-    if supports.config.log_n:
-        assert prove_all_lengths(below(supports[(0,)])) is None
-        return
-    rng = np.random.default_rng(1)
-    for letters in all_supports(supports.config):
-        charts = _ChartSearch(supports[letters])
-        for chart in range(len(letters)):
-            power = int(rng.integers(1, 200))
-            counts = [
-                2**power if i == chart else 1 + int(2.0 ** rng.uniform(0, power))
-                for i in range(len(letters))
-            ]
-            counts = [min(count, 2**power) for count in counts]
-            given_tokens = [*([1] if supports.config.attend_cls else []), *counts]
-            at = chart + int(supports.config.attend_cls)
-            free = [float(arb(c) / 2**power) for i, c in enumerate(given_tokens) if i != at]
-            spread = rng.choice([1.0, 1.5, 1e9])
-            light = np.array([charts._weights(chart, tuple(x / spread for x in free))])
-            heavy = np.array([charts._weights(chart, tuple(min(x * spread, 1.0) for x in free))])
-            least, most = charts._bounds(light * (1 - 1e-15), heavy)
-            assert_between(least[0], real_logit(supports, letters, counts), most[0])
-
-
-@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if model.config.log_n])
-def test_tails_of_awkward_models(name: str) -> None:
-    check_tails(MODELS[name])
-
-
-@pytest.mark.parametrize("gap", [-0.5, -1.0, -1.0 - 2.0**-20, -1.5, -40.0, -(2.0**70)])
-@pytest.mark.parametrize("shift", [0.0, 2.0**40, 2.0**60])
-def test_tails_of_every_gap(gap: float, shift: float) -> None:
-    model = hand_built([[0, gap, 0], [gap, 0, gap]], [[1, -2, 3], [5, 7, -4]], 1.0, **LOG_N)
-    check_tails(shifted(model, shift))
-
-
-def check_tails(checkpoint: Checkpoint) -> None:
-    supports = Supports(checkpoint)
-    rng = np.random.default_rng(2)
-    for letters in all_supports(supports.config):
-        for start in (2, 64, 10**9):
-            bounds = tail_bounds(supports[letters], start)
-            if bounds is None:
-                assert supports.config.n_layers > 1
-                continue
-            for _ in range(6):
-                counts = [1 + int(10.0 ** rng.uniform(0, 12) * rng.random()) for _ in letters]
-                if sum(counts) < start:
-                    counts[int(rng.integers(len(counts)))] += start
-                assert_between(bounds[0][0], real_logit(supports, letters, counts), bounds[1][0])
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tsc_interp.verification.search.proofs import prove_all_lengths
 
 from tests.verification.enumeration import same_counts
 from tests.verification.models import (
-    below,
     hand_built,
     planted,
     random_checkpoint,
     rescaled,
     shifted,
-    small_vectors,
     unfailing,
     with_cancelling_heads,
 )
@@ -112,42 +108,6 @@ class Unbounded:
 
     def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
         return np.full(len(light), self.ends[0]), np.full(len(light), self.ends[1])
-
-
-@pytest.mark.parametrize("ends", [(np.nan, np.nan), (-np.inf, np.inf)])
-@pytest.mark.parametrize("label", [False, True])
-def test_nothing_is_proved_by_a_bound_that_is_none(ends: tuple[float, float], label: bool) -> None:
-    support: Any = Unbounded(*ends)
-    assert prove_all_lengths(support if label else below(support), budget=200) is None
-
-
-def test_a_logit_of_zero_is_not_positive() -> None:
-    zero: Any = Unbounded(0.0, 0.0)
-    assert prove_all_lengths(below(zero)) is not None
-    assert prove_all_lengths(zero, budget=200) is None
-
-
-def test_huge_deep_models_are_not_proved_by_overflow() -> None:
-    """Four layers that multiply by 1e74 each; a string of every kind is asked for exactly."""
-    config = ClassifierConfig(n_layers=4)
-    weights = {
-        name: w * np.float32(1 if name[-1] in "QK" else 1e37)
-        for name, w in random_checkpoint(config, 0).weights.items()
-    }
-    every = Supports(Checkpoint(config, weights))
-    for letters in [(0,), (0, 1), (0, 1, 2)]:
-        for label in (False, True):
-            if prove_all_lengths(every.margin(letters, int(label)), budget=300) is not None:
-                full = [int(i in letters) for i in range(3)]
-                assert (every.exact.sign(full) == 1) == label
-    found = searched(Checkpoint(config, weights), 4)
-    expected = [
-        tuple(vector)
-        for vector in small_vectors(3, 4).tolist()
-        if (every.exact.sign(vector) == 1) != bool(config.task.labels(np.array(vector)))
-    ]
-    assert found.shortest is not None
-    assert found.shortest.counts == min(expected, key=lambda v: (sum(v), [-n for n in v]))
 
 
 # -- logits that cannot be told from zero ----------------------------------------------------------
@@ -323,15 +283,3 @@ def test_halves_of_ratios_are_a_partition_or_none(sides: list[list[float]]) -> N
     assert low[axis] < middle < high[axis]
     assert first_high == (*high[:axis], middle, *high[axis + 1 :])
     assert second_low == (*low[:axis], middle, *low[axis + 1 :])
-
-
-@pytest.mark.parametrize("scale", [10.0, 30.0, 1e5])
-def test_score_gaps_beyond_what_exp_can_hold(scale: float) -> None:
-    """Charts are cut towards ratios of e^-gap: that ends without an error, proved or not."""
-    for attend_cls, seed in [(False, 0), (False, 1), (False, 3), (True, 0)]:
-        config = ClassifierConfig(attend_cls=attend_cls)
-        every = Supports(random_checkpoint(config, seed, scale))
-        for letters in [(0, 1), (1, 2), (0, 1, 2)]:
-            for label in (False, True):
-                proof = prove_all_lengths(every.margin(letters, int(label)), budget=3000)
-                assert proof is None or proof.least_margin > 0

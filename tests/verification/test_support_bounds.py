@@ -15,16 +15,14 @@ import mpmath
 import numpy as np
 import pytest
 from flint import arb, ctx
-from tsc_interp.verification.search.proofs import AllLengths, finer, prove_all_lengths, tail_bounds
 
 from tests.cases import CONFIGS
 from tests.verification import precise
-from tests.verification.models import below, hand_built, planted, random_checkpoint
+from tests.verification.models import hand_built, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import ContainsAll
 from tsc_interp.verification.bounds.layered import LayeredSupport
-from tsc_interp.verification.bounds.supports import TIE, Supports, ZeroSupport, count_box_bounds
+from tsc_interp.verification.bounds.supports import Supports, ZeroSupport, count_box_bounds
 from tsc_interp.verification.bounds.tables import TableSupport, _radius
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}
@@ -267,52 +265,6 @@ def test_costs_grow_with_the_model() -> None:
 # -- every length ----------------------------------------------------------------------------------
 
 
-def check_cover(proof: AllLengths, dims: int) -> None:
-    """On a grid: every ratio is in a box of every chart."""
-    grid = [0.0, 2.0**-30, 0.01, 1 / 64, 0.3, 0.5, 0.77, 1.0]
-    for chart in proof.charts:
-        boxes = list(zip(chart.low, chart.high, strict=True))
-        for point in product(grid, repeat=dims):
-            assert any(
-                all(a <= x <= b for a, x, b in zip(low, point, high, strict=True))
-                for low, high in boxes
-            )
-
-
-@pytest.mark.parametrize("cls", [False, True])
-def test_proofs_for_every_length(cls: bool) -> None:
-    """Over b and c the logit lies between -1.75 and -1/4 or 1/2 more, whatever the ratio."""
-    model = hand_built([[0.0, 0.5, -0.5]], [[9.0, -1.0, -0.25]], 0.5, attend_cls=cls,
-                       task=ContainsAll(letters="a"))  # fmt: skip
-    support = Supports(model)[(1, 2)]
-    proof = prove_all_lengths(below(support))
-    assert proof is not None
-    assert [chart.largest for chart in proof.charts] == [1, 2]
-    check_cover(proof, 1 + cls)
-    # The largest logit is that of c alone, or (CLS reads 0) near it with little of both.
-    top = -0.75
-    if cls:
-        weight = mpmath.exp(-0.5)
-        top = float(-0.25 * weight / (weight + 1) - 0.5)
-    assert top <= -proof.least_margin < top + 0.021
-    assert prove_all_lengths(support) is None
-    finest = finer(proof)
-    assert finest.least_margin == proof.least_margin
-    check_cover(finest, 1 + cls)
-    for coarse, fine in zip(proof.charts, finest.charts, strict=True):
-        assert fine.largest == coarse.largest
-        assert len(fine.low) == len(coarse.low) * 2 ** (1 + cls)
-
-
-def test_proofs_of_positive_labels() -> None:
-    support = Supports(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 0.5))[(0, 1)]
-    proof = prove_all_lengths(support)
-    assert proof is not None
-    assert 1.5 - 0.021 < proof.least_margin <= 1.5
-    assert prove_all_lengths(below(support)) is None
-    check_cover(proof, 1)
-
-
 class Ratio:
     """Two letters, so a chart is a ratio in [0, 1]; `ends` says what is known of a range of it."""
 
@@ -325,108 +277,6 @@ class Ratio:
         self.asked += len(light)
         found = [self.ends(*pair) for pair in zip(light.tolist(), heavy.tolist(), strict=True)]
         return tuple(np.array(found, float).T)
-
-
-def test_boxes_are_cut_until_they_are_proved() -> None:
-    """Two heads that pull apart: 4 s - 3 s - 3/2 for a share s of a, at most -1/2."""
-    model = hand_built([[0, 0], [0, 0]], [[4, 0], [-3, 0]], 1.5, task=ContainsAll(letters="ab"))
-    proof = prove_all_lengths(below(Supports(model)[(0, 1)]))
-    assert proof is not None
-    assert -0.5 <= -proof.least_margin < 0
-    assert proof.boxes > 4
-    check_cover(proof, 1)
-
-
-def test_a_search_of_charts_ends() -> None:
-    def never(light: Any, heavy: Any) -> tuple[float, float]:
-        return -1.0, 1.0
-
-    def near_zero(light: Any, heavy: Any) -> tuple[float, float]:
-        return -1.0, 1.0 if min(light) == 0.0 else -0.5
-
-    def wrong_at_one(light: Any, heavy: Any) -> tuple[float, float]:
-        return (0.5, 1.0) if light == heavy and light[0] == 1.0 == light[1] else (-1.0, 1.0)
-
-    # By its budget, where nothing is known of any box ...
-    support = Ratio(never)
-    assert prove_all_lengths(below(support), budget=300) is None
-    assert 600 <= support.asked < 800
-    # ... by what cannot be cut any further: a hundred cuts lead to 2^-600 ...
-    support = Ratio(near_zero)
-    assert prove_all_lengths(below(support), budget=10**6) is None
-    assert support.asked < 10_000
-    # ... by one ratio that is wrong, which the first look shows.
-    support = Ratio(wrong_at_one)
-    assert prove_all_lengths(below(support), budget=10**6) is None
-    assert support.asked == 4
-
-
-def test_a_bound_is_sharpened_and_a_cover_made_finer() -> None:
-    """Once all is proved, a little more is cut: here a bound is half its box's width too high."""
-
-    def loose(light: Any, heavy: Any) -> tuple[float, float]:
-        return -1.0, -1.0 + 0.5 * max(h - a for a, h in zip(light, heavy, strict=True))
-
-    proof = prove_all_lengths(below(Ratio(loose)))
-    assert proof is not None
-    assert -1.0 <= -proof.least_margin < -0.75
-    single = prove_all_lengths(below(Ratio(lambda *_: (-1.0, -1.0))))
-    assert single is not None
-    assert [len(chart.low) for chart in single.charts] == [1, 1]
-    assert [len(chart.low) for chart in finer(single).charts] == [2, 2]
-
-
-def test_a_corner_of_zero_is_right_and_the_search_goes_on() -> None:
-    def zero(light: Any, heavy: Any) -> tuple[float, float]:
-        wide = max(h - a for a, h in zip(light, heavy, strict=True)) > 0.99
-        return 0.0, 1.0 if wide else 0.0
-
-    proof = prove_all_lengths(below(Ratio(zero)))
-    assert proof is not None
-    assert proof.least_margin == TIE
-    assert prove_all_lengths(Ratio(lambda *_: (-1.0, -0.0)), budget=100) is None
-
-
-def test_wrong_somewhere_is_not_proved() -> None:
-    """planted(6): an a among six b's is wrong, so there is no cover."""
-    support = Supports(planted(6))[(0, 1)]
-    assert prove_all_lengths(support) is None
-    assert prove_all_lengths(below(support)) is None
-    narrow = Supports(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 1.9))[(0, 1)]
-    assert prove_all_lengths(narrow) is not None
-    scaled = Supports(hand_built([[0.0, 0.5]], [[9.0, 2.0]], 0.5, **LOG_N))[(0, 1)]
-    assert prove_all_lengths(scaled) is None
-
-
-def test_tails_by_hand() -> None:
-    """b is best: a, 3 lower, weighs at most N^-2; c, 1/2 lower, anything."""
-    supports = Supports(hand_built([[-3.0, 0.0, -0.5]], [[5.0, 1.0, -7.0]], 0.25, **LOG_N))
-    for start in (2, 10, 1000):
-        reach = float(start) ** -2
-        top = (1 + 5 * reach) / (1 + reach)
-        for letters, low, high in [
-            ((0, 1), 1.0, top), ((1, 2), -7.0, 1.0), ((0, 1, 2), -7.0, top), ((0,), 5.0, 5.0),
-        ]:  # fmt: skip
-            found = tail_bounds(supports[letters], start)
-            assert found is not None
-            np.testing.assert_allclose(
-                [found[0][0], found[1][0]], [low - 0.25, high - 0.25], atol=1e-10
-            )
-            assert found[0][0] <= low - 0.25
-            assert high - 0.25 <= found[1][0]
-    for gap, high in ((-1.0, 5.0), (-1.5, (1 + 5 / 100) / (1 + 1 / 100))):
-        support = Supports(hand_built([[gap, 0.0]], [[5.0, 1.0]], 0.25, **LOG_N))[(0, 1)]
-        found = tail_bounds(support, 10_000)
-        assert found is not None
-        np.testing.assert_allclose([found[0][0], found[1][0]], [0.75, high - 0.25], atol=1e-9)
-    # Two best letters: any mixture of them, in whichever order they come.
-    for scores, values in (([0.0, 0.0], [5.0, 1.0]), ([0.0, 0.0], [1.0, 5.0])):
-        found = tail_bounds(Supports(hand_built([scores], [values], 0.25, **LOG_N))[(0, 1)], 10)
-        assert found is not None
-        np.testing.assert_allclose([found[0][0], found[1][0]], [0.75, 4.75], atol=1e-9)
-    assert tail_bounds(Supports(planted(5))[(0, 1)], 10) is None
-    deep = random_checkpoint(ClassifierConfig(n_layers=2, **LOG_N), 0)
-    assert tail_bounds(Supports(deep)[(0, 1)], 10) is None
 
 
 def test_memory_a_row_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,11 @@ _INERT = {
     "task", "token_names", "dropout", "embedding_init", "attention_init", "mlp_init",
 }  # fmt: skip
 """Options that do not change what a trained model computes."""
-_REFUSED = {"adaptive_temperature": False, "attention_norm": "off"}
-"""Options that are known in one value only."""
+_REFUSED = {
+    "adaptive_temperature": (False, "adaptive temperature"),
+    "attention_norm": ("off", "a norm after attention"),
+}
+"""Options that are known in one value only, and what others are called."""
 _CHOICES = {
     "norm": ("off", "rms", "layer", "rms_pre", "layer_pre"),
     "act_fn": ("gelu", "gelu_new", "relu", "silu"),
@@ -222,6 +225,7 @@ def _read(content: bytes) -> Model:
     for name, value in _REFUSED.items():
         known = options.pop(name, value)
         require(type(known) is type(value) and known == value, f"{name} is not known here")
+    require(options.get("score_scale") != "sqrt_d_head_ssmax", "a learned factor of log n")
     known = {field.name for field in fields(Spec)}
     unknown = sorted(set(options) - known - _INERT)
     require(not unknown, f"options that are not known here: {', '.join(unknown)}")
