@@ -18,8 +18,8 @@ from tsc_interp.tasks import EndsWith, trellis_of
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.machine import Machine
 from tsc_interp.trusted.table import Trellis, make_stage
-from tsc_interp.verification.checker.budget import CertificateError
-from tsc_interp.verification.checker.trellis import TrellisChecker
+from tsc_interp.verification import CertificateError
+from tsc_interp.verification.order.certificate_result import language_of
 from tsc_interp.verification.order.certificates import certify_order
 
 
@@ -76,7 +76,7 @@ def test_a_trellis_that_is_not_the_task_is_refused(task: Any, says: str) -> None
         with pytest.raises(UsageError, match=says):
             claim(checkpoint, lengths=[3])
     with pytest.raises(UsageError, match=says):
-        TrellisChecker(checkpoint).trellis("length", 3)
+        language_of(checkpoint.config, [{"length": 3}])
 
 
 def test_a_rare_label_is_compared() -> None:
@@ -130,11 +130,10 @@ def test_a_certificate_is_about_the_labels_it_was_made_for() -> None:
 
     first, other = but([[0, 0, 1], [1, 1, 0]]), but([[0, 0, 1], [1, 1, 1]])
     assert first.weight_hash() == other.weight_hash()
-    parts = [{"length": 3, "groups": [{"labels": [0, 1], "tree": [["each"]]}]}]
-    proved = [TrellisChecker(checkpoint).derive(parts) for checkpoint in (first, other)]
-    assert proved[0].sentences == proved[1].sentences
-    assert proved[0].conclusion() != proved[1].conclusion()
-    document = tsc.certify(first, lengths=[3]).document
+    proved = [tsc.certify(checkpoint, lengths=[3]) for checkpoint in (first, other)]
+    assert proved[0].proved == proved[1].proved
+    assert proved[0].document["language"] != proved[1].document["language"]
+    document = proved[0].document
     assert tsc.check(document, first).parts[0].right == 6
     with pytest.raises(CertificateError):
         tsc.check(document, other)
@@ -191,7 +190,7 @@ def test_a_search_that_is_kept_is_not_that_of_other_labels() -> None:
 def test_a_certificate_about_counts_is_about_the_labels_it_was_made_for() -> None:
     right, opposite = of_counts(True), of_counts(False)
     certificate = tsc.certify(right, limit=10)
-    assert certificate.document["schema"] == "tsc-interp/certificate/3"
+    assert certificate.document["schema"] == "tsc-interp/proof/1"
     assert tsc.check(certificate.document, right).horizon is None
     with pytest.raises(CertificateError):
         tsc.check({**certificate.document}, opposite)
