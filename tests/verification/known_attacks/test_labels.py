@@ -130,9 +130,10 @@ def test_a_certificate_is_about_the_labels_it_was_made_for() -> None:
 
     first, other = but([[0, 0, 1], [1, 1, 0]]), but([[0, 0, 1], [1, 1, 1]])
     assert first.weight_hash() == other.weight_hash()
-    proved = [tsc.certify(checkpoint, lengths=[3]).checked for checkpoint in (first, other)]
-    assert proved[0].sentences == proved[1].sentences
-    document = tsc.certify(first, lengths=[3]).document
+    proved = [tsc.certify(checkpoint, lengths=[3]) for checkpoint in (first, other)]
+    assert proved[0].proved == proved[1].proved
+    assert proved[0].document["language"] != proved[1].document["language"]
+    document = proved[0].document
     assert tsc.check(document, first).parts[0].right == 6
     with pytest.raises(CertificateError):
         tsc.check(document, other)
@@ -189,7 +190,7 @@ def test_a_search_that_is_kept_is_not_that_of_other_labels() -> None:
 def test_a_certificate_about_counts_is_about_the_labels_it_was_made_for() -> None:
     right, opposite = of_counts(True), of_counts(False)
     certificate = tsc.certify(right, limit=10)
-    assert certificate.document["schema"] == "tsc-interp/certificate/3"
+    assert certificate.document["schema"] == "tsc-interp/proof/1"
     assert tsc.check(certificate.document, right).horizon is None
     with pytest.raises(CertificateError):
         tsc.check({**certificate.document}, opposite)
