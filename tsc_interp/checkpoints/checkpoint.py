@@ -77,6 +77,12 @@ class Checkpoint:
         """The number of weights."""
         return sum(weight.size for weight in self.weights.values())
 
+    @property
+    def original_reads(self) -> int | None:
+        """The most tokens that the original of an import accepts; None if that is not known."""
+        most = self.provenance.get("n_ctx")
+        return most if type(most) is int else None
+
     def weight_hash(self) -> str:
         """SHA-256 of the configuration and all weights, bit by bit; certificates name it."""
         return safe.hash_arrays(self.config.to_json(), self.weights)
