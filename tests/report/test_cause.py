@@ -80,7 +80,8 @@ def test_counts_beyond_json_survive():
     again = Confirmation.from_dict(json.loads(json.dumps(known.to_dict())))
     assert again == known
     assert (
-        "false negatives fall from 2.66e95 to 7, and false positives stay at 0" in known.sentence()
+        "false negatives fall from 2.66·10⁹⁵ to 7, and false positives stay at 0"
+        in known.sentence()
     )
 
 

@@ -25,7 +25,9 @@ from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import as_path, shown, write_output
+from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import jsonable
+from tsc_interp.output.numbers import counted
 from tsc_interp.strings import FIRST_LETTER
 
 FORMAT = "tsc-interp/checkpoint"
@@ -35,8 +37,8 @@ SUFFIX = ".safetensors"
 WeightArrays = Mapping[str, NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
-class Checkpoint:
+@dataclass(frozen=True, repr=False)
+class Checkpoint(Displayed):
     """The configuration and weights of a classifier, which can be saved and loaded without torch.
 
     Args:
@@ -71,6 +73,16 @@ class Checkpoint:
             _check_weights(self.config, self.weights)
         except CheckpointError as error:
             raise CheckpointError(f"{shown(self.source)}: {error}") from None
+
+    def _facts(self) -> list[str]:
+        return [self.source, f"{self.config.question}?", counted(self.n_parameters, "parameter")]
+
+    def _grids(self) -> list[Grid]:
+        config = self.config
+        chosen = [[k, str(v)] for k, v in config.to_dict().items() if k in config.model_fields_set]
+        shapes = [[name, " × ".join(map(str, w.shape))] for name, w in self.weights.items()]
+        return [Grid("configuration", ("option", "value"), chosen),
+                Grid("weights", ("name", "shape"), shapes)]  # fmt: skip
 
     @property
     def n_parameters(self) -> int:
