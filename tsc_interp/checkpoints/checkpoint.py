@@ -25,9 +25,8 @@ from tsc_interp.checkpoints import safe
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import as_path, shown, write_output
-from tsc_interp.output.display import Displayed, Grid
 from tsc_interp.output.json_form import jsonable
-from tsc_interp.output.numbers import counted
+from tsc_interp.output.visible import visible
 from tsc_interp.strings import FIRST_LETTER
 
 FORMAT = "tsc-interp/checkpoint"
@@ -38,7 +37,7 @@ WeightArrays = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, repr=False)
-class Checkpoint(Displayed):
+class Checkpoint:
     """The configuration and weights of a classifier, which can be saved and loaded without torch.
 
     Args:
@@ -74,15 +73,22 @@ class Checkpoint(Displayed):
         except CheckpointError as error:
             raise CheckpointError(f"{shown(self.source)}: {error}") from None
 
-    def _facts(self) -> list[str]:
-        return [self.source, f"{self.config.question}?", counted(self.n_parameters, "parameter")]
+    def __repr__(self) -> str:
+        about = f"{self.source}, {self.config.question}?, {self.n_parameters:,} parameters"
+        return f"<Checkpoint: {visible(about)}>"
 
-    def _grids(self) -> list[Grid]:
+    def _repr_html_(self) -> str:
+        from tsc_interp.output.display import Grid, card
+
         config = self.config
         chosen = [[k, str(v)] for k, v in config.to_dict().items() if k in config.model_fields_set]
         shapes = [[name, " × ".join(map(str, w.shape))] for name, w in self.weights.items()]
-        return [Grid("configuration", ("option", "value"), chosen),
-                Grid("weights", ("name", "shape"), shapes)]  # fmt: skip
+        about = [self.source, f"{config.question}?", f"{self.n_parameters:,} parameters"]
+        tables = [
+            Grid("configuration", ("option", "value"), chosen),
+            Grid("weights", ("name", "shape"), shapes),
+        ]
+        return card("Checkpoint", about, grids=tables)
 
     @property
     def n_parameters(self) -> int:
