@@ -138,7 +138,7 @@ class ModelReport(Displayed):
 
         The verdict has the horizon already, and how many strings are wrong.
         """
-        said_already = {"atlas"} if self.card.reach else set()
+        said_already: set[str] = set()
         if "trace" in first and first["trace"].severity == "failure" and _CAUSES & first.keys():
             said_already.add("trace")
         kept: dict[str, Finding] = {}
