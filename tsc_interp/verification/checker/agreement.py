@@ -85,6 +85,8 @@ class AgreementChecker:
         self.checkpoints = (first, second)
         self.alphabet = first.config.alphabet
         require(self.alphabet == second.config.alphabet, "the two models read different alphabets")
+        same = first.config.called == second.config.called
+        require(same, "the letters of the two models have different names")
         self.budget = Budget(seconds, memory)
         for checkpoint in self.checkpoints:
             require_checkable(checkpoint)
