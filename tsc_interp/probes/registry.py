@@ -17,6 +17,7 @@ from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.attribution import attribution
+from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.cone import cone
 from tsc_interp.probes.patching import patching
@@ -66,14 +67,7 @@ PROBES: tuple[Probe, ...] = (
         why_not="it compares a model with fresh ones, and how this one was initialised is not "
         "known",
     ),
-    Probe(
-        name="circuit",
-        title="Which part is enough?",
-        question="How small a part of the model does what the whole model does?",
-        on_request=True,
-        any_model=True,
-        accepts=("query",),
-    ),
+    circuit,
     Probe(
         name="dynamics",
         title="How did training get there?",
