@@ -23,8 +23,8 @@ from tsc_interp.errors import ConfigError
 from tsc_interp.interventions.changes import Like
 from tsc_interp.interventions.parts import Part
 from tsc_interp.output.numbers import number
-from tsc_interp.results.arrays import Stored
 from tsc_interp.report.reach import n_letters
+from tsc_interp.results.arrays import Stored
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
 
@@ -117,7 +117,9 @@ def confirm(model: Classifier, string: str, head: int | None = None) -> Confirma
     length = max(TEST_LENGTH, letters) if letters <= _FARTHEST else TEST_LENGTH
     before = _counts(model, length)
     for tried in ([cure for cure in cures if _part(cure[0]).index == head], cures):
-        counted = [(_counts(model, length, change), change, logit) for change, logit in tried[:_COUNTED]]
+        counted = [
+            (_counts(model, length, change), change, logit) for change, logit in tried[:_COUNTED]
+        ]
         if not counted:
             continue
         after, best, logit = min(counted, key=lambda cure: (cure[0][label], sum(cure[0])))
@@ -207,9 +209,7 @@ def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
     return np.asarray(every[np.concatenate(chosen)])
 
 
-def _counts(
-    model: Classifier, length: int, change: Intervention | None = None
-) -> tuple[int, int]:
+def _counts(model: Classifier, length: int, change: Intervention | None = None) -> tuple[int, int]:
     """False positives and false negatives up to a length; undecided strings are in both."""
     from tsc_interp.interventions.weights import edit
     from tsc_interp.verification.verdict import verify_counts
