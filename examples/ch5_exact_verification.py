@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory() as place:
 # --8<-- [end:check]
 
 # --8<-- [start:report]
-report = tsc.analyze(model, probes=["atlas"])
+report = tsc.analyze(model, probes=["cone"])
 report.show()
 print("report:", report.save("tsc-report/ch5"))
 # --8<-- [end:report]

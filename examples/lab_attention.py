@@ -15,6 +15,6 @@ for spread in (0.5, 0.05):
 # --8<-- [end:keys]
 
 # --8<-- [start:construction]
-for row in report.result.to_pandas("The construction at norm 6").itertuples(index=False):
+for row in report.result.to_pandas("The construction at γ = 6").itertuples(index=False):
     print(" ".join(f"{cell:8.2f}" if isinstance(cell, float) else f"{cell:15}" for cell in row))
 # --8<-- [end:construction]

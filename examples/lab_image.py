@@ -9,9 +9,9 @@ import textwrap
 import tsc_interp as tsc
 
 report = tsc.lab("image", quick=True)
-for finding in report.findings[:3]:
+for finding in report.findings:
     print(textwrap.fill(finding.text, 88))
     print()
 for row in report.result.to_pandas("The sentences that are drawn").itertuples(index=False):
-    print(f"{row[0]:34} {row[3]} (it is {row[2]})")
+    print(f"{row[0]:14} {row[2]} (it is {row[1]})")
 # --8<-- [end:image]

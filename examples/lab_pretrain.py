@@ -7,7 +7,6 @@ python examples/lab_pretrain.py
 import tsc_interp as tsc
 
 report = tsc.lab("pretrain", quick=True)
-table = report.result.to_pandas("A letter's partner")
-for row in table[table.names == "held out"].itertuples(index=False):
-    print(f"{row.training:24} {row.right:6.1%} ± {row[3]:.1%}")
+for row in report.result.to_pandas("Held-out names answered right").itertuples(index=False):
+    print(f"{row.training:24} {row.right:6.1%}   exceptions {row[3]:6.1%}")
 # --8<-- [end:pretrain]

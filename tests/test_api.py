@@ -313,7 +313,7 @@ tsc.verify(5)
 '''  # fmt: skip
 REVEALED = [
     "tsc_interp.model.hooked.HookedClassifier", "tuple[int, ...]", "int",
-    "tsc_interp.report.report.Report", "fractions.Fraction", "int | None",
+    "tsc_interp.report.report.Report", "tsc_interp.output.numbers.Share", "int | None",
     "tsc_interp.verification.certificates.Certificate | "
     "tsc_interp.verification.order.certificate_result.OrderedCertificate", "float", "pathlib.Path",
     "tsc_interp.training.experiments.Experiment", "tsc_interp.rules.Majority", "pathlib.Path",

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -14,10 +15,12 @@ from rich.console import Console
 from rich.control import Control
 from rich.text import Text
 
+import tsc_interp as tsc
 from tests.fuzz.names import HOSTILE
 from tsc_interp.cli.common import live_bar
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.json_form import json_number, to_json
+from tsc_interp.output.numbers import Share, percent, share
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible, write_everything
 
@@ -172,3 +175,24 @@ def test_a_live_bar_counts_on_a_terminal_and_is_none_elsewhere() -> None:
     assert "runs, seed 7" in re.sub("\x1b\\[[0-9;]*m", "", written.getvalue())
     with live_bar(Console(file=io.StringIO()), "runs") as update:
         assert update is None
+
+
+def test_shares_are_written_shortly_and_never_rounded_to_all_or_nothing() -> None:
+    assert share(Fraction(1, 32)) == "0.03125"
+    assert share(Fraction(1, 10**200)) == "1.00·10⁻²⁰⁰"
+    assert share(Fraction(3, 3**3001)) == "4.33·10⁻¹⁴³²"
+    assert share(1 - Fraction(1, 10**200)) == "1 − 1.00·10⁻²⁰⁰"
+    assert (share(Fraction(0)), share(Fraction(1))) == ("0", "1")
+    assert repr(Share(2, 3)) == "0.6667"
+    assert 1 - Share(2, 3) == Fraction(1, 3)
+    assert [percent(v) for v in (0.999949, 0.99996, 1.0)] == ["99.99%", "over 99.99%", "100.00%"]
+
+
+def test_a_verdict_and_a_checkpoint_print_what_a_reader_can_read() -> None:
+    verdict = tsc.verify("generalization-errors", 200)
+    assert str(verdict.error_rate) == "8.03·10⁻³⁴"
+    assert verdict.accuracy == 1 - verdict.error_rate
+    assert len(repr(verdict.accuracy)) < 20
+    checkpoint = tsc.load("walkthrough").to_checkpoint()
+    assert repr(checkpoint) == "<Checkpoint: walkthrough, contains a and b?, 36 parameters>"
+    assert "embed.W_E" in checkpoint._repr_html_()

@@ -3,28 +3,32 @@
 Made by `tsc-interp lab failures --json`.
 """
 
+import numpy as np
+
 from studies.tables import laboratory
-from tsc_interp.laboratories.failures.result import RULES, SCORES, TESTS, FailuresResult
-from tsc_interp.results.intervals import told_mean, told_median, told_share
+from tsc_interp.laboratories.failures import RULES, FailuresResult
+from tsc_interp.results.intervals import told_median, told_share
 
 found = FailuresResult.from_dict(laboratory("failures"))
-assert found.by_seed is not None
 
 # --8<-- [start:predictors]
-print(f"| predictor | {found.tested} other seeds: precision | recall | seed "
+others = len(found.others.labels["seed"])
+print(f"| predictor | {others} other seeds: precision | recall | seed "
       f"{found.options.fit_seed} alone, longer strings: precision, recall |")  # fmt: skip
 print("|---|---|---|---|")
-for rule in sorted(RULES, key=lambda rule: -found.by_seed.at(rule=rule).mean()):
-    each = [told_mean(found.by_seed.at(rule=rule, score=score)) for score in SCORES]
-    own = found.scores.at(rule=rule, test=TESTS[1], weight="vectors").tolist()
-    print(f"| {rule} | {each[0]} | {each[1]} | {own[0]:.1%}, {own[1]:.1%} |")
+for rule in sorted(RULES, key=lambda rule: -found.others.at(rule=rule).mean()):
+    precision, recall = found.on_others(rule)
+    own = found.own.at(rule=rule).tolist()
+    print(f"| {rule} | {precision} | {recall} | {own[0]:.1%}, {own[1]:.1%} |")
 # --8<-- [end:predictors]
 
 # --8<-- [start:training]
-print(f"| trained on | median horizon of {found.options.seeds} seeds | fail at once |")
-print("|---|---|---|")
+print(f"| trained on | median horizon of {found.options.seeds} seeds | fail at once "
+      "| steps to 99 %, median | reached |")  # fmt: skip
+print("|---|---|---|---|---|")
 for cell in found.horizons.labels["cell"]:
-    lengths = found.horizons.at(cell=cell)
-    at_once = int((lengths == 0).sum())
-    print(f"| {cell} | {told_median(lengths)} | {told_share(at_once, len(lengths))} |")
+    lengths, steps = found.horizons.at(cell=cell), found.speed.at(cell=cell)
+    at_once, reached = int((lengths == 0).sum()), int(np.isfinite(steps).sum())
+    print(f"| {cell} | {told_median(lengths)} | {told_share(at_once, len(lengths))} "
+          f"| {told_median(steps)} | {reached} of {len(steps)} |")  # fmt: skip
 # --8<-- [end:training]

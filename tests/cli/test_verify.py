@@ -47,7 +47,7 @@ def test_the_name_of_a_file_fakes_no_line(
 def test_in_plain_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify"]) == 0
     out = capsys.readouterr().out
-    assert "All 3.98e95 strings up to length 200 checked, as 1,373,700 count vectors" in out
+    assert "All 3.98·10⁹⁵ strings up to length 200 checked, as 1,373,700 count vectors" in out
     assert "none is wrong" in out
     assert "real numbers" in out
     assert "float32 model gets" not in out

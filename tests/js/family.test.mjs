@@ -4,7 +4,7 @@ import test from "node:test";
 import { assets, casesOf, skipWithout } from "./cases.mjs";
 
 const { makeEvaluator } = await import(new URL("evaluator.mjs", assets));
-const { inputOf, longestOf } = await import(new URL("inputs.mjs", assets));
+const { inputOf, inTokens, longestOf } = await import(new URL("inputs.mjs", assets));
 const { makeModel, prepare, run } = await import(new URL("model.mjs", assets));
 const { needsOrder, weightShapes, withDefaults } = await import(new URL("shapes.mjs", assets));
 
@@ -79,6 +79,21 @@ test("a string may be typed in the one-character names of tokens", () => {
   const named = { ...config, token_names: ["(", ")", "END"] };
   for (const text of ["(())", "aabb"]) assert.deepEqual(inputOf(named, text).ids, inputOf(config, "aabb").ids);
   assert.throws(() => inputOf(config, "(())"));
+});
+
+test("strings are written in the names of tokens, and read back", () => {
+  const config = withDefaults({ n_letters: 3, n_layers: 1, n_positions: 9, reads: "first" });
+  for (const [names, written] of [
+    [["red", "green", "blue"], "red{2} green{3} red"],
+    [["0", "1", "+"], "0{2}1{3}0"],
+    [["b", "a", "c"], "b{2} a{3} b"],
+  ]) {
+    const own = { ...config, token_names: names };
+    assert.equal(inTokens(own, "aabbba"), written);
+    assert.deepEqual(inputOf(own, written).ids, inputOf(config, "aabbba").ids);
+    assert.deepEqual(inputOf(own, names.slice(0, 2).join(" ")).ids, inputOf(config, "ab").ids);
+  }
+  assert.equal(inTokens(config, "aab"), "aab");
 });
 
 test("a string with more letters than positions is refused in words", () => {

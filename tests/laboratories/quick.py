@@ -21,17 +21,11 @@ EVERY = pytest.mark.parametrize(
 """All tests of one laboratory run in one process, so that they share its quick run."""
 
 SMALLER: dict[str, dict[str, Any]] = {
-    "pretrain": {
-        "seeds": 2, "pretrain_steps": 6, "finetune_steps": 4, "labels": (8,),
-        "character_steps": 4, "character_tuning": 3,
-    },
+    "pretrain": {"seeds": 2, "pretrain_steps": 4, "finetune_steps": 3},
     "positions": {"batches": 6, "epochs": 2, "max_length": 7},
     "construct": {"lengths": (10,), "seeds": 1, "epochs": 1, "longest_proof": 4},
     "failures": {"seeds": 3, "cells": "length=10"},
-    "efficient": {
-        "lengths": (16,), "budgets": (2, 16), "features": (4,), "draws": 1, "steps": 4,
-        "clock_lengths": (128,),
-    },
+    "efficient": {"lengths": (16,), "seeds": 1, "steps": 4, "test": 100, "max_length": 9},
     "image": {"steps": 6, "test": 100},
 }  # fmt: skip
 """What a contract needs of a quick run; the docs build makes every quick run as it stands."""

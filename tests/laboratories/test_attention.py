@@ -10,10 +10,8 @@ from scipy.special import expit, softmax
 from scipy.stats import norm
 
 from tests.laboratories.quick import small
-from tsc_interp.laboratories.attention import closed_forms, construction, lookup
-from tsc_interp.laboratories.attention.figures import figures
-from tsc_interp.laboratories.attention.run import draw_keys, share_of_a
-from tsc_interp.laboratories.attention.words import findings
+from tsc_interp.laboratories import attention
+from tsc_interp.laboratories.attention import draw_keys, share_of_a
 from tsc_interp.laboratories.registry import find_laboratory
 
 pytestmark = pytest.mark.xdist_group("lab-attention")
@@ -28,7 +26,7 @@ def result():
 @pytest.mark.parametrize("epsilon", [0.3, 1e-3, 1e-9])
 def test_the_margin_gives_exactly_that_weight_and_no_less_does(epsilon, keys):
     scores = np.zeros(keys)
-    scores[1] = closed_forms.margin_for(epsilon, keys)
+    scores[1] = attention.margin_for(epsilon, keys)
     assert 1 - softmax(scores)[1] == pytest.approx(epsilon, rel=1e-6)
     scores[1] *= 0.999
     assert softmax(scores)[1] < 1 - epsilon
@@ -43,7 +41,7 @@ def test_an_average_of_orthonormal_keys(scale, keys):
     """With the keys as vectors, turned by a random rotation."""
     turned, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((keys, keys)))
     weights = softmax(turned @ (scale * (turned[0] + turned[1])))
-    assert weights[:2].sum() == pytest.approx(closed_forms.weight_on_pair(scale, keys))
+    assert weights[:2].sum() == pytest.approx(attention.weight_on_pair(scale, keys))
     assert weights[0] == pytest.approx(weights[1])
 
 
@@ -55,26 +53,28 @@ def test_moments_of_a_logistic_of_a_normal_by_another_quadrature(mean, deviation
 
         return quad(density, -12, 12, points=[-mean / deviation], limit=400)[0]
 
-    first, second = closed_forms.logistic_moments(mean, deviation)
+    first, second = attention.logistic_moments(mean, deviation)
     assert first == pytest.approx(moment(1), abs=1e-9)
     assert second == pytest.approx(moment(2) - moment(1) ** 2, abs=1e-9)
 
 
 def test_limits_by_hand():
     """A small deviation s gives s²/16, a huge one a coin flip; 7.86 % of norms are lost."""
-    assert closed_forms.one_head(1e-3, 0.5, 0.0, varying=2)[1] == pytest.approx(1e-6 / 16, rel=1e-4)
-    assert closed_forms.one_head(150.0, 0.5, 0.0, varying=2)[1] == pytest.approx(0.25, abs=0.003)
-    lost = closed_forms.turned(0.5)
+    assert attention.one_head(1e-3, 0.5, 0.0, varying=2)[1] == pytest.approx(1e-6 / 16, rel=1e-4)
+    assert attention.one_head(150.0, 0.5, 0.0, varying=2)[1] == pytest.approx(0.25, abs=0.003)
+    lost = attention.turned(0.5)
     assert lost == pytest.approx(0.0786496, abs=1e-7)
-    mean, variance = closed_forms.two_heads(190.0, 0.5, 0.0, varying=1)
+    mean, variance = attention.two_heads(190.0, 0.5, 0.0, varying=1)
     assert mean == pytest.approx((1 - lost) / 2, abs=2e-3)
     assert variance == pytest.approx(lost * (1 - lost) / 4, abs=1e-3)
 
 
 def test_two_peaks_exactly_beyond_variance_two():
+    """The density of the logistic of N(0, s²), by its own formula."""
     shares = np.linspace(0.001, 0.999, 1999)
+    odds = np.log(shares / (1 - shares))
     for deviation, peaks in ((1.40, 1), (1.43, 2)):
-        density = np.diff(closed_forms.share_at_most(shares, deviation))
+        density = norm.pdf(odds / deviation) / deviation / (shares * (1 - shares))
         assert int(((density[1:-1] > density[:-2]) & (density[1:-1] >= density[2:])).sum()) == peaks
 
 
@@ -85,7 +85,7 @@ def test_closed_moments_are_those_of_drawn_keys(varying, design, scale, alpha):
     """Within five standard errors, for another variance of the norm than the default."""
     keys = draw_keys(np.random.default_rng(7), 40_000, 0.3, alpha, varying=varying)
     shares = share_of_a(keys, scale, design)
-    closed = {"one head": closed_forms.one_head, "two heads": closed_forms.two_heads}[design]
+    closed = {"one head": attention.one_head, "two heads": attention.two_heads}[design]
     mean, variance = closed(scale, 0.3, alpha, varying=varying)
     error = shares.std() / np.sqrt(len(shares))
     assert shares.mean() == pytest.approx(mean, abs=5 * error + 1e-12)
@@ -122,24 +122,24 @@ def test_the_construction_with_real_vectors_and_matrices():
         v = (np.outer(b, b) - np.outer(c, c)) / gamma**2
         outputs = softmax(x @ q.T @ x.T, axis=1) @ (x @ v.T)
         coefficients = outputs[:2] @ np.array([a, b, c, d]).T / gamma**2
-        assert coefficients == pytest.approx(construction.outputs(sign, gamma), abs=1e-12)
+        assert coefficients == pytest.approx(attention.outputs(sign, gamma), abs=1e-12)
 
 
 def test_the_printed_sign_fails_in_one_output_and_the_other_mends_it():
-    wrong, right = (construction.outputs(sign, 5.0) for sign in (-1, 1))
+    wrong, right = (attention.outputs(sign, 5.0) for sign in (-1, 1))
     assert wrong[0] == pytest.approx([0, 0.5, 0, 0], abs=1e-6)  # q_1 = -u_c: x_1 and x_2, evenly
-    assert wrong[1] == pytest.approx(construction.WANTED[1], abs=1e-6)
-    assert right == pytest.approx(construction.WANTED, abs=1e-6)
+    assert wrong[1] == pytest.approx(attention.WANTED[1], abs=1e-6)
+    assert right == pytest.approx(attention.WANTED, abs=1e-6)
 
 
 @pytest.mark.parametrize("multiple", [-3.0, 0.0, 0.5, 1.0, 4.0])
 def test_without_matrices_the_second_input_reads_itself(multiple):
     """Its own score leads by (1 + s² - max(s, 0)) γ², never less than ¾ γ²."""
-    for added in (construction.U_C, construction.U_D):
-        c_2, lead = construction.plain(added, multiple, 6.0)
+    for added in (attention.U_C, attention.U_D):
+        c_2, lead = attention.without_matrices(added, multiple, 6.0)
         assert lead == pytest.approx(1 + multiple**2 - max(multiple, 0.0))
         assert lead >= 0.75
-        assert c_2 == pytest.approx(construction.U_A + multiple * added, abs=1e-6)
+        assert c_2 == pytest.approx(attention.U_A + multiple * added, abs=1e-6)
 
 
 def test_what_is_said_follows_the_numbers(result):
@@ -147,42 +147,33 @@ def test_what_is_said_follows_the_numbers(result):
     assert "swings" in result.findings[0].text
     calm = find_laboratory("attention").run(quick=True, scales=(0.1,))
     assert "swings" not in calm.findings[0].text
-    assert figures(result)[0].name == "swing"
-    assert figures(calm)[0].title.startswith("One head wavers")
-    assert result.distribution.array.sum(axis=-1) == pytest.approx(1.0)
-    assert (result.distance.array < 1.95 / np.sqrt(result.options.draws)).all()
+    assert result.figures[0].name == "swing"
+    both = result.swing.at(design="one head"), result.swing.at(design="one head, drawn")
+    assert both[0] == pytest.approx(both[1], abs=0.03)
 
 
 def test_no_table_misses_a_look_up_by_more_than_its_bound(result):
     """And the bound is reached where all other scores are equal and all other values the same."""
-    for temperature in result.lookup.sharp.labels["temperature"]:
-        assert result.lookup.of_bound(temperature) <= 1
+    assert result.of_bound() <= 1
     scores = np.array([2.0, 1.5, 1.5, 1.5, 1.5])
     weights = softmax(scores / 0.25)
-    assert 1 - weights[0] == pytest.approx(lookup.bound(np.array(0.5 / 0.25), 5))
-    medians = np.median(result.lookup.sharp.at(quantity="missed"), axis=1)
+    assert 1 - weights[0] == pytest.approx(attention.bound(np.array(0.5 / 0.25), 5))
+    medians = np.median(result.sharp.at(quantity="missed"), axis=1)
     assert (np.diff(medians) < 0).all()  # temperatures fall
 
 
 def test_written_matrices_look_up_and_x_itself_cannot(result):
     """The written ones by hand, with numpy: scores C k_i · k_j, whatever the rotation."""
-    turn = lookup.rotation(np.random.default_rng(8))
-    keys, values, _ = lookup.draw_tables(np.random.default_rng(4), 7)
+    turn = attention.rotation(np.random.default_rng(8))
+    keys, values, _ = attention.draw_tables(np.random.default_rng(4), 7)
     items = torch.from_numpy(np.concatenate([keys, values], axis=-1)).float()
-    asked = np.concatenate([keys[:, 3] @ turn.T, np.zeros((7, lookup.VALUE))], axis=-1)
-    outputs, _ = lookup.attend(lookup.written(turn), items, torch.from_numpy(asked).float())
-    by_hand = softmax(lookup.SHARP * np.einsum("tkd,td->tk", keys, keys[:, 3]), axis=1)
+    asked = np.concatenate([keys[:, 3] @ turn.T, np.zeros((7, attention.VALUE))], axis=-1)
+    outputs, _ = attention.look_up(attention.written(turn), items, torch.from_numpy(asked).float())
+    by_hand = softmax(attention.SHARP * np.einsum("tkd,td->tk", keys, keys[:, 3]), axis=1)
     expected = np.einsum("tk,tkv->tv", by_hand, values)
     assert outputs.numpy() == pytest.approx(expected, abs=1e-4)
-    plain, learned, written = result.lookup.matrices.at(statistic="right item")
+    plain, learned, written = result.matrices.at(statistic="right item")
     assert plain < 0.15
     assert learned > 0.95
     assert written > 0.95
-    assert result.lookup.alike > 0.95
-
-
-def test_results_saved_before_look_ups_were_measured_are_still_told_and_drawn(result):
-    old = result.model_copy(update={"lookup": None})
-    assert len(findings(old)) == len(result.findings) - 2
-    assert len(figures(old)) == len(figures(result)) - 1
-    assert len(old.tables()) == len(result.tables()) - 2
+    assert result.alike > 0.95

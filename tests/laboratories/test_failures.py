@@ -10,20 +10,20 @@ import pytest
 
 import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
-from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.data import AllStrings
 from tsc_interp.errors import UsageError
+from tsc_interp.laboratories import failures
 from tsc_interp.laboratories.every_string import (
     Judged,
+    balanced,
     judge,
     letter_scores,
     letter_weights,
     vectors_up_to,
 )
-from tsc_interp.laboratories.failures import invariants, learned, rules
-from tsc_interp.laboratories.failures.rules import precision_and_recall, steps_to_right
-from tsc_interp.laboratories.failures.run import _sources
+from tsc_interp.laboratories.failures import precision_and_recall, steps_to_right
 from tsc_interp.training.config import TrainingConfig
+from tsc_interp.training.jobs import train
 
 
 @pytest.fixture(scope="module")
@@ -42,96 +42,69 @@ def test_shares_are_the_models_own_attention(judged):
     assert np.allclose(found, pattern[:, :, 1:], atol=1e-5)
 
 
-def test_precision_and_recall_against_counting_strings():
-    """Weighed by multinomials in logarithms, against strings written out one by one."""
-    rng = np.random.default_rng(3)
-    vectors = vectors_up_to(2, 6)
-    told, wrong = rng.random((2, len(vectors))) < 0.4
-    both = mine = theirs = 0
-    place = {tuple(row): i for i, row in enumerate(vectors.tolist())}
-    for length in range(1, 7):
-        for letters in product(range(2), repeat=length):
-            i = place[letters.count(0), letters.count(1)]
-            both += bool(told[i] and wrong[i])
-            mine += bool(told[i])
-            theirs += bool(wrong[i])
-    config = tsc.ClassifierConfig(n_letters=2)
-    blank = Judged(config, vectors, np.zeros(len(vectors)), told, told)
-    found = precision_and_recall(told, wrong, blank.log_strings())
-    assert found == pytest.approx((both / mine, both / theirs))
-    nothing = np.zeros_like(told)
-    assert precision_and_recall(nothing, wrong, blank.log_strings()) == (0.0, 0.0)
+def test_precision_and_recall_by_hand():
+    said, wrong = np.array([1, 1, 1, 0, 0], bool), np.array([1, 0, 0, 1, 0], bool)
+    assert precision_and_recall(said, wrong) == (1 / 3, 1 / 2)
+    assert precision_and_recall(np.zeros(5, bool), wrong) == (0.0, 0.0)
 
 
-def test_the_margin_and_cone_rules_by_hand(judged):
+def test_the_cone_rule_by_hand(judged):
     model = load_checkpoint("generalization-errors")
-    held = rules.shares(model, judged)
+    held = failures.shares(model, judged)
     weights = letter_weights(letter_scores(model), judged.counts.astype(float))
     for i in np.random.default_rng(0).integers(0, len(judged.counts), 200):
-        a, b = weights[i, :, 0].max(), weights[i, :, 1].max()
-        assert held[i].tolist() == [a, b]
-        told = rules.margin_rule(held[i : i + 1], _one(judged, i))[0]
-        assert told == (bool(judged.labels[i]) and min(a, b) < 0.5)
-    cone = rules.cone_rule(model, held, judged)
+        assert held[i].tolist() == [weights[i, :, 0].max(), weights[i, :, 1].max()]
+    cone = failures.cone_rule(model, held, judged)
     first = judged.config.alphabet.counts("ab{66}")
     assert cone[(judged.counts == first).all(axis=1)].all()
     assert not cone[judged.lengths <= 66].any(), "nothing before the first error"
     assert (cone & judged.wrong).sum() > 0.95 * judged.wrong.sum()
 
 
-def _one(judged: Judged, i: int) -> Judged:
-    rows = slice(i, i + 1)
-    return Judged(
-        judged.config, judged.counts[rows], judged.logits[rows], judged.labels[rows],
-        judged.positive[rows],
-    )  # fmt: skip
-
-
 def test_the_largest_ratio_leaves_out_letters_that_do_not_occur(judged):
     counts = np.array([[3, 0, 12], [5, 5, 5], [0, 7, 0], [1, 2, 90]])
     some = Judged(judged.config, counts, np.zeros(4), np.ones(4, bool), np.ones(4, bool))
-    assert rules.largest_ratio(some).tolist() == [4, 1, 1, 90]
-    assert rules.features(some).shape == (4, len(rules.FEATURES))
-    assert np.isfinite(rules.features(some)).all()
+    assert failures.largest_ratio(some).tolist() == [4, 1, 1, 90]
+    assert all(np.isfinite(column).all() for column in failures.features_of(some).values())
 
 
 def test_steps_to_right_against_brute_force():
     judged = judge("lower-magnitude", vectors_up_to(3, 9))
     assert judged.wrong.any()
-    found = steps_to_right(judged, 7)
     told = []
     for i in np.flatnonzero(judged.wrong & (judged.lengths <= 7)):
         same = (judged.labels == judged.labels[i]) & ~judged.wrong
         told.append(np.abs(judged.counts[same] - judged.counts[i]).sum(axis=1).min())
-    assert found.tolist() == told
+    assert sorted(steps_to_right(judged, 7).tolist()) == sorted(told)
     assert min(told) >= 1
 
 
-def test_learned_predictors_are_the_same_on_every_run_and_cut_where_f1_is_largest(judged):
-    table = rules.features(judged)
-    once, again = (learned.fit(table, judged.wrong, 5) for _ in range(2))
-    for name in ("tree", "logistic"):
-        told = once.tell[name](table)
-        assert (told == again.tell[name](table)).all()
-        precision, recall = precision_and_recall(told, judged.wrong, np.zeros(len(told)))
-        assert 2 * precision * recall / (precision + recall) > 0.5
-    assert once.feature < len(rules.FEATURES)
+def test_a_tree_is_the_same_on_every_run_and_cut_where_f1_is_largest(judged):
+    features, part = failures.features_of(judged), judged.lengths <= 90
+    (once, question), (again, _) = (
+        failures.fitted_tree(features, judged.wrong, part, 5) for _ in range(2)
+    )
+    assert (once == again).all()
+    precision, recall = precision_and_recall(once[part], judged.wrong[part])
+    assert 2 * precision * recall / (precision + recall) > 0.5
+    assert question.split(" above ")[0] in features
 
 
 def test_without_scikit_learn_the_error_says_what_to_install(judged, monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.tree", None)
     with pytest.raises(UsageError, match=r"tsc-interp\[labs\]"):
-        learned.fit(rules.features(judged), judged.wrong, 0)
+        failures.fitted_tree(failures.features_of(judged), judged.wrong, judged.labels, 0)
 
 
 def test_training_distributions_are_read_or_refused():
-    found = _sources("length=20, alpha=0.5,all strings", TrainingConfig())
+    read = failures.training_sources
+    found = read("length=20, alpha=0.5,all strings", TrainingConfig())
     assert [one.train.kind for one in found.values()] == ["balanced", "balanced", "all_strings"]
     assert found["length=20"].train.max_length == 20
     assert found["alpha=0.5"].train.alpha == 0.5
     for cells in ("width=3", "length=x", ""):
         with pytest.raises(UsageError, match="training distribution"):
-            _sources(cells, TrainingConfig())
+            read(cells, TrainingConfig())
     with pytest.raises(UsageError, match="fit_seed must be"):
         tsc.lab("failures", quick=True, fit_seed=9)
 
@@ -140,20 +113,38 @@ def test_taken_back_by_going_through_every_pair():
     """A model with errors: `ab{100}` is a false negative, so some yes is taken back."""
     judged = judge("generalization_errors", vectors_up_to(3, 90))
     said = dict(zip(map(tuple, judged.counts.tolist()), judged.positive.tolist(), strict=True))
-    for letter, found in enumerate(invariants.taken_back(judged)):
+    for letter, found in enumerate(failures.taken_back(judged)):
         more = [
             said[tuple(n + (place == letter) for place, n in enumerate(counts))]
             for counts, yes in said.items()
             if yes and sum(counts) < 90
         ]
         assert found == pytest.approx(1 - sum(more) / len(more))
-    assert invariants.taken_back(judged).max() > 0
+    assert failures.taken_back(judged).max() > 0
 
 
-def test_steps_are_counted_to_the_first_good_epoch():
-    good, training = tsc.load("walkthrough").to_checkpoint(), TrainingConfig()
-    weights = {name: 0 * weight for name, weight in good.weights.items()}
-    bad = Checkpoint(good.config, weights)
-    assert invariants.steps_to_good([bad, bad, good, bad], training) == 3 * 156
-    assert invariants.steps_to_good([bad], training) == float("inf")
-    assert invariants.steps_in_epoch(training.replace(train=AllStrings()), 3) == 308
+@pytest.mark.parametrize("source", [None, AllStrings(length=5)])
+def test_steps_are_those_of_training_itself(source, tmp_path, monkeypatch):
+    """Looked at once an epoch, the steps say which epoch of a usual run is first good enough."""
+    training = TrainingConfig(max_epochs=3, check_from=60)
+    training = training if source is None else training.replace(train=source, max_epochs=30)
+    batches = training.train.batches_of(tsc.ClassifierConfig())
+    monkeypatch.setattr(failures, "EVERY", batches)
+    monkeypatch.setattr(failures, "GOOD", 0.95)
+    found = failures.steps_to_good(training, range(3))
+    every = vectors_up_to(3, failures.LONGEST)
+    for seed, run in enumerate(train(tsc.ClassifierConfig(), tmp_path, seeds=range(3),
+                                     training=training)):  # fmt: skip
+        epochs = range(1, training.max_epochs + 1)
+        good = [e for e in epochs if balanced(judge(run.checkpoint(e), every)) >= 0.95]
+        assert found[seed] == (good[0] * batches if good else np.inf)
+
+
+def test_findings_are_those_of_the_arrays():
+    result = tsc.lab("failures", quick=True, seeds=3, cells="length=10,all strings").result
+    assert result.speed.at(cell="length=10").min() >= failures.EVERY
+    assert "None is shown to speed training up" in next(
+        one.text for one in result.findings if "speed up" in one.text
+    )
+    for rule, score in product(failures.RULES, failures.SCORES):
+        assert 0 <= float(result.own.at(rule=rule, score=score)) <= 1

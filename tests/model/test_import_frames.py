@@ -223,3 +223,26 @@ def test_what_is_no_frame_is_refused(given: Any) -> None:
     ):
         with pytest.raises(UsageError, match=r"frame is a tsc\.Frame or its notation, got"):
             call()
+
+
+def test_what_the_original_does_not_accept_is_said() -> None:
+    """Its context is 6 tokens; positions do not end there, so the import reads further."""
+    model = tl_model(d_vocab=4, n_ctx=6)
+    frame = "x{1..9} [3]; x=0..2"
+    with pytest.warns(UserWarning, match=r"up to 10 tokens, and the original accepts 6 \(n_ctx\)"):
+        mine = tsc.from_transformer_lens(model, frame=frame, task="parity")
+    short = tsc.from_transformer_lens(model, frame="x{1..5} [3]; x=0..2", task="parity")
+    assert mine.original_reads == short.original_reads == 6
+    with pytest.raises(UsageError, match=r"rows of up to 10 tokens; the model accepts 6 \(n_ctx\)"):
+        tsc.falsify(model, "parity", frame=frame)
+    for places, accepts in ((9, False), (5, True)):
+        found = tsc.falsify(mine, frame=f"x{{{places}}} [0]; x=2..4", tries=0)
+        assert found.original_accepts is accepts
+        assert found.to_dict()["original_accepts"] is accepts
+        assert type(found).from_dict(found.to_dict()) == found
+        assert ("does not accept" in found.findings[0].text) is not accepts
+    first = tsc.horizon(short, limit=20)
+    assert first.original_reads == 5
+    assert first.original_accepts is (first.shortest.length <= 5)
+    assert first.to_dict()["original_accepts"] is first.original_accepts
+    assert "The original reads up to 5 letters: it" in "".join(text for _, text in first.lines())

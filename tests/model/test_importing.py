@@ -293,7 +293,7 @@ def test_keys_of_a_hooked_transformer_are_read_too(saved: tuple[Path, Path, Any]
     for name in ("blocks.0.ln1", "blocks.0.ln2", "ln_final"):
         state[f"{name}.w"] = m.state_dict()[f"{name}.weight"]
         state[f"{name}.b"] = m.state_dict()[f"{name}.bias"]
-    state["blocks.0.attn.mask"] = torch.ones(3, 3)
+    state["blocks.0.attn.mask"] = torch.ones(3, 3).tril().bool()
     from tsc_interp.model.import_files import read_description
 
     options, _ = read_description(saved[1])

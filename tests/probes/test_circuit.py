@@ -14,9 +14,9 @@ from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.probes.circuit.choosing import auc
-from tsc_interp.probes.circuit.wiring import wiring
+from tsc_interp.probes.circuit import auc
 from tsc_interp.probes.registry import figures, run_probe
+from tsc_interp.probes.wiring import wiring
 from tsc_interp.verification import difference
 
 STRINGS = ["aac", "ab", "abc", "bcc"]

@@ -17,9 +17,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.hooks import intervene
 from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.probes.circuit import rows
-from tsc_interp.probes.circuit.gated import Gated
+from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.registry import figures, run_probe
+from tsc_interp.probes.wiring import Gated
 
 
 def leads(outputs: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
@@ -28,7 +28,7 @@ def leads(outputs: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
 
 
 def gated(model: object, tokens: torch.Tensor = TOKENS) -> Gated:
-    return Gated(*rows._answering(model, tokens, QUERY))
+    return Gated(Inputs(model, tokens, query=QUERY))
 
 
 @pytest.mark.parametrize("norm", ["LN", "RMS", None])
@@ -78,7 +78,7 @@ def test_attribution_is_the_slope_of_the_gates() -> None:
         with torch.no_grad():
             up, down = graph(gates)
         slope = ((up - down) / (2 * step)).abs().mean()
-        assert rows._attribution(graph)[edge] == pytest.approx(float(slope), rel=0.02, abs=1e-3)
+        assert graph.attribution()[edge] == pytest.approx(float(slope), rel=0.02, abs=1e-3)
 
 
 @pytest.mark.parametrize("fill", ["zero", "mean", "corrupted"])
@@ -118,11 +118,11 @@ def test_a_part_that_does_nothing_is_left_out() -> None:
 def test_too_many_edges_go_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     model = transformer_lens_model()
     size = sum(p.numel() for p in model.parameters()) * TOKENS.numel()
-    monkeypatch.setattr(rows, "MOST_WORK", 200 * size)
+    monkeypatch.setattr("tsc_interp.probes.circuit.MOST_WORK", 200 * size)
     result = run_probe("circuit", model, TOKENS, query=QUERY)
     assert result.search.startswith("in the order of attribution")
     assert len(result.circuit.kept) < len(result.parts)
-    monkeypatch.setattr(rows, "MOST_WORK", 100 * size)
+    monkeypatch.setattr("tsc_interp.probes.circuit.MOST_WORK", 100 * size)
     with pytest.raises(UnsupportedError, match="46 edges"):
         run_probe("circuit", model, TOKENS, query=QUERY)
 

@@ -25,7 +25,7 @@ PLOTLY_JS = 500_000
 @pytest.fixture(scope="module")
 def report() -> Report:
     return tsc.analyze(
-        "generalization-errors", ["aac", "ab{100}"], probes=["trace", "margin", "atlas"]
+        "generalization-errors", ["aac", "ab{100}"], probes=["trace", "margin", "cone"]
     )
 
 
@@ -75,8 +75,8 @@ def test_a_figure_is_shown_by_plotly_without_its_script(report, monkeypatch):
 
 def test_figures_are_found_by_place_and_by_name(report):
     drawn = report.figures["margin"]
-    assert set(report.figures) == {"trace", "margin", "atlas"}
-    assert "cone" not in report.figures
+    assert set(report.figures) == {"trace", "margin", "cone"}
+    assert "patterns" not in report.figures
     assert [figure.name for figure in drawn] == ["flips", "scores", "weights"]
     assert drawn["flips"] is drawn[0]
     assert [figure.name for figure in drawn[1:]] == ["scores", "weights"]
@@ -85,10 +85,12 @@ def test_figures_are_found_by_place_and_by_name(report):
         UsageError, match="no figure 'flip'; the figures are flips, scores, weights"
     ):
         drawn["flip"]
-    with pytest.raises(UsageError, match="no probe 'cone' in this report; it has trace, margin"):
-        report.figures["cone"]
-    with pytest.raises(UsageError, match="no probe 'cone'"):
-        report["cone"]
+    with pytest.raises(
+        UsageError, match="no probe 'patterns' in this report; it has trace, margin"
+    ):
+        report.figures["patterns"]
+    with pytest.raises(UsageError, match="no probe 'patterns'"):
+        report["patterns"]
 
 
 @given(st.text(max_size=40))

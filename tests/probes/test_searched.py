@@ -29,12 +29,12 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def test_margin_and_atlas_search_once(searches: list[int]) -> None:
+def test_margin_and_cone_search_once(searches: list[int]) -> None:
     model = Classifier.from_checkpoint(as_checkpoint("walkthrough"))
     margin = find_probe("margin").run(model, ["ab"])
-    atlas = find_probe("atlas").run(model, ["ab"])
+    cone = find_probe("cone").run(model, ["ab"])
     assert searches == [shared.BUDGET]
-    assert margin.predicted.exact_length == atlas.horizon + 1
+    assert margin.predicted.exact_length == cone.horizon + 1
 
 
 def test_a_changed_weight_is_searched_again(searches: list[int]) -> None:

@@ -45,6 +45,18 @@ def test_the_head_that_is_blamed_is_changed():
     assert confirm(model, "abc{227}", 99) == confirm(model, "abc{227}")  # nothing there
 
 
+def test_strings_are_counted_up_to_one_that_is_long():
+    """Up to 200 letters nothing is wrong with this model, so nothing could change."""
+    model = open_classifier("walkthrough")
+    found = confirm(model, "abc{2165}")
+    assert found.length == 2167
+    wrong = tsc.verify(model, 2167).tally.false_negatives.total_strings
+    assert found.false_negatives == (wrong, 0)
+    assert f"up to 2,167 letters, all {wrong:,} false negatives disappear" in found.sentence()
+    far = Confirmation("ab{5000000}", words="x", intervention="y")
+    assert far.sentence().endswith("strings of its length were not counted.")
+
+
 @pytest.fixture(scope="module")
 def report() -> Report:
     return tsc.analyze("generalization-errors", ["b{2}c{152}", "ab"], probes=PROBES)
@@ -80,7 +92,8 @@ def test_counts_beyond_json_survive():
     again = Confirmation.from_dict(json.loads(json.dumps(known.to_dict())))
     assert again == known
     assert (
-        "false negatives fall from 2.66e95 to 7, and false positives stay at 0" in known.sentence()
+        "false negatives fall from 2.66·10⁹⁵ to 7, and false positives stay at 0"
+        in known.sentence()
     )
 
 

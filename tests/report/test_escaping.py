@@ -74,7 +74,7 @@ def renamed(model: tsc.report.ModelReport, name: str) -> Report:
     card = dataclasses.replace(
         model.card, name=name, source=f"{name}.safetensors", provenance={name: {name: name}}
     )
-    return Report((dataclasses.replace(model, card=card, not_run={"atlas": f"because of {name}"}),))
+    return Report((dataclasses.replace(model, card=card, not_run={"cone": f"because of {name}"}),))
 
 
 def markdown_is_ours(report: Report, name: str) -> None:
@@ -174,7 +174,7 @@ def test_two_models_have_headings_and_anchors_of_their_own(model):
     assert link in alone
     assert alone[0] == "<!-- made by tsc-interp -->"
     assert alone[1].startswith("# ")
-    assert f"- *atlas* was not run: {prose('because of first')}" in alone
+    assert f"- *cone* was not run: {prose('because of first')}" in alone
     assert alone.count("In a shell:") == alone.count("In Python:") == 1
     assert text.count("In a shell:") == 1
     # A probe that only one of them was asked has one section.

@@ -35,16 +35,16 @@ def taken(options: dict[str, Any], **given: Any) -> Any:
 
 # What a model has, how it is read, the probes that answer, and what is said of the others.
 FAMILY: list[tuple[dict[str, Any], dict[str, Any], list[str], dict[str, str]]] = [
-    ({"normalization_type": "RMSPre"}, {}, ["trace", *SEEN, "attribution", "cone", "atlas"],
+    ({"normalization_type": "RMSPre"}, {}, ["trace", *SEEN, "attribution", "cone"],
      {"init-norm": "trained elsewhere"}),
     ({"positions": True}, {}, ["trace", *SEEN, "attribution", "patterns"],
-     {"atlas": "order of the letters"}),
+     {"cone": "sees order"}),
     ({"positions": True, "attn_only": True}, {"query": None}, [*SEEN, "attribution", "patterns"],
      {"trace": "the last letter reads"}),
     ({"positions": True}, {"task": "before"}, ["trace", *SEEN, "attribution", "patterns"],
      {"cone": "sees order"}),
     ({"d_vocab_out": 3}, {"task": "most_frequent"}, [*SEEN, "attribution"],
-     {"trace": "3 outputs", "cone": "3 outputs", "atlas": "3 outputs"}),
+     {"trace": "3 outputs", "cone": "3 outputs"}),
     ({"d_vocab_out": 3, "positions": True, "attn_only": True}, {"task": "maximum", "query": None},
      [*SEEN, "attribution", "patterns"], {"trace": "3 outputs"}),
 ]  # fmt: skip

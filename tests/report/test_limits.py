@@ -9,7 +9,7 @@ from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import PROBES, run_probe
 from tsc_interp.report.asking import LIMITS, left_out
-from tsc_interp.report.reach import reach, reach_of_atlas
+from tsc_interp.report.reach import reach, reach_of_cone
 
 LARGE = {
     "heads": tsc.ClassifierConfig(n_heads=1024),
@@ -35,15 +35,15 @@ def test_no_bundled_model_loses_anything(name: str) -> None:
 
 def test_what_is_left_out_is_said_with_the_size_and_the_way_round() -> None:
     assert set(not_asked(LARGE["heads"])) == set(LIMITS)
-    assert set(not_asked(LARGE["layers"])) == {"cone", "margin", "atlas", "init-norm", "dynamics"}
-    assert set(not_asked(LARGE["width"])) == {"cone", "margin"}
+    assert set(not_asked(LARGE["layers"])) == {"cone", "margin", "init-norm", "dynamics"}
+    assert set(not_asked(LARGE["width"])) == {"margin"}
     assert not_asked(LARGE["heads"])["margin"] == (
         "this model has 1,024 heads, and this is asked of up to 64, to save time; "
         "--probe margin asks it all the same"
     )
     deep = not_asked(tsc.ClassifierConfig(n_layers=17))
-    assert "17 layers, and this is asked of up to 4" in deep["atlas"]
-    assert "1,575,936 parameters" in not_asked(LARGE["width"])["cone"]
+    assert "17 layers, and this is asked of up to 4" in deep["cone"]
+    assert "1,575,936 parameters" in not_asked(LARGE["width"])["margin"]
 
 
 def test_a_limit_is_the_last_size_that_is_asked() -> None:
@@ -66,13 +66,13 @@ def test_a_report_on_a_large_model_says_what_it_left_out(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["generalization-errors", "attend-cls", "lower-magnitude"])
-def test_an_atlas_and_a_search_of_its_own_say_the_same(name: str) -> None:
+def test_the_cone_probe_and_a_search_of_its_own_say_the_same(name: str) -> None:
     """A report runs one of the two: which one must not show."""
     model = tsc.load(name)
-    assert reach_of_atlas(run_probe("atlas", model, ["ab"])) == reach(model)
+    assert reach_of_cone(run_probe("cone", model, ["ab"])) == reach(model)
 
 
 def test_a_report_searches_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: pytest.fail("twice"))
-    report = tsc.analyze("generalization-errors", ["ab"], probes=["atlas"])
+    report = tsc.analyze("generalization-errors", ["ab"], probes=["cone"])
     assert "up to 66 letters is proved right" in report.findings[0].text

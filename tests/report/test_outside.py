@@ -92,7 +92,7 @@ def test_every_form_and_back(report: Report, tmp_path: Path) -> None:
     assert "tsc-interp analyze" not in page  # there is no checkpoint to name
     for probe in PROBES:
         assert f'id="{probe}"' in page
-    for probe in ("trace", "cone", "atlas", "init-norm"):
+    for probe in ("trace", "cone", "init-norm"):
         assert f'id="{probe}"' not in page
         assert probe in report.models[0].not_run
 
@@ -195,7 +195,7 @@ def test_wrong_use_is_refused_in_words(tokens: Any, options: dict[str, Any], wor
         tsc.analyze(transformer_lens_model(), tokens, **options)
 
 
-@pytest.mark.parametrize("probe", ["trace", "atlas", "patching", "dynamics"])
+@pytest.mark.parametrize("probe", ["trace", "cone", "patching", "dynamics"])
 def test_a_probe_that_does_not_apply_says_why_when_named(probe: str) -> None:
     with pytest.raises(UnsupportedError, match=f"probe {probe}: it "):
         tsc.analyze(transformer_lens_model(), TOKENS, probes=[probe])

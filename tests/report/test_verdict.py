@@ -14,7 +14,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport, section_of
-from tsc_interp.report.reach import Reach, reach, reach_of_atlas
+from tsc_interp.report.reach import Reach, reach, reach_of_cone
 from tsc_interp.report.scoring import TestScore
 from tsc_interp.results.base import SEVERITIES, Finding
 
@@ -137,10 +137,10 @@ def test_reach_of_what_cannot_be_searched(monkeypatch):
 @pytest.mark.parametrize(
     ("through", "horizon", "exact"), [(4, 4, True), (4, None, False), (4, 9, False)]
 )
-def test_reach_of_an_atlas(through, horizon, exact):
+def test_reach_of_the_cone_probe(through, horizon, exact):
     errors = {"false negative": SimpleNamespace(first_error="ab{4}")}
-    atlas = SimpleNamespace(verified_length=through, horizon=horizon, shortest_of=errors.get)
-    assert reach_of_atlas(atlas) == Reach(through, exact, None, "ab{4}")
+    cone = SimpleNamespace(verified_length=through, horizon=horizon, shortest_of=errors.get)
+    assert reach_of_cone(cone) == Reach(through, exact, None, "ab{4}")
 
 
 # -- which findings are read first -----------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_model_is_called_by_a_short_name(source, name):
 @pytest.mark.parametrize("reached", [None, Reach(3, True, "ab{3}", None)])
 def test_a_report_survives_json(test, reached):
     card = dataclasses.replace(CARD, test=test, reach=reached, provenance={"seed": 1})
-    report = ModelReport(card, ("ab",), (), {"atlas": "too large"})
+    report = ModelReport(card, ("ab",), (), {"cone": "too large"})
     again = ModelReport.from_dict(json.loads(json.dumps(report.to_dict())))
     assert again == report
     assert again.card.verdict() == card.verdict()

@@ -250,9 +250,9 @@ def test_tally_arithmetic() -> None:
 
 def test_numbers_in_words() -> None:
     assert number(1_373_700) == "1,373,700"
-    assert number(398 * 10**93 + 42) == "3.98e95"
-    assert number(10**40 - 1) == "1.00e40"
-    assert number(10**400) == "1.00e400"
+    assert number(398 * 10**93 + 42) == "3.98·10⁹⁵"
+    assert number(10**40 - 1) == "1.00·10⁴⁰"
+    assert number(10**400) == "1.00·10⁴⁰⁰"
 
 
 def test_weights_that_overflow_float64_are_still_decided() -> None:

@@ -12,7 +12,6 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.report.reach import reach
 from tsc_interp.rules import AtLeast
 from tsc_interp.verification import Horizon, horizons
-from tsc_interp.verification.words import share
 
 
 def said(known: Horizon) -> str:
@@ -92,13 +91,6 @@ def test_undecided_is_neither_right_nor_wrong() -> None:
     words = [sentence for _, sentence in verdict.lines()]
     assert "none is found wrong, but 8 are undecided" in words[0]
     assert "none is wrong" not in words[0]
-
-
-def test_shares() -> None:
-    assert share(1, 32) == "0.0312"
-    assert share(1, 10**200) == "1e-200"
-    # 1 / 3^3000, far below float64.
-    assert share(3, 3**3001) == "about 1e-1431"
 
 
 def test_a_verdict_names_what_is_wrong_and_what_is_undecided() -> None:

@@ -26,6 +26,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError, shorten
 from tsc_interp.files import as_path, shown, write_output
 from tsc_interp.output.json_form import jsonable
+from tsc_interp.output.visible import visible
 from tsc_interp.strings import FIRST_LETTER
 
 FORMAT = "tsc-interp/checkpoint"
@@ -35,7 +36,7 @@ SUFFIX = ".safetensors"
 WeightArrays = Mapping[str, NDArray[np.float32]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Checkpoint:
     """The configuration and weights of a classifier, which can be saved and loaded without torch.
 
@@ -72,10 +73,33 @@ class Checkpoint:
         except CheckpointError as error:
             raise CheckpointError(f"{shown(self.source)}: {error}") from None
 
+    def __repr__(self) -> str:
+        about = f"{self.source}, {self.config.question}?, {self.n_parameters:,} parameters"
+        return f"<Checkpoint: {visible(about)}>"
+
+    def _repr_html_(self) -> str:
+        from tsc_interp.output.display import Grid, card
+
+        config = self.config
+        chosen = [[k, str(v)] for k, v in config.to_dict().items() if k in config.model_fields_set]
+        shapes = [[name, " × ".join(map(str, w.shape))] for name, w in self.weights.items()]
+        about = [self.source, f"{config.question}?", f"{self.n_parameters:,} parameters"]
+        tables = [
+            Grid("configuration", ("option", "value"), chosen),
+            Grid("weights", ("name", "shape"), shapes),
+        ]
+        return card("Checkpoint", about, grids=tables)
+
     @property
     def n_parameters(self) -> int:
         """The number of weights."""
         return sum(weight.size for weight in self.weights.values())
+
+    @property
+    def original_reads(self) -> int | None:
+        """The most tokens that the original of an import accepts; None if that is not known."""
+        most = self.provenance.get("n_ctx")
+        return most if type(most) is int else None
 
     def weight_hash(self) -> str:
         """SHA-256 of the configuration and all weights, bit by bit; certificates name it."""

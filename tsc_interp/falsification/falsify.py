@@ -79,6 +79,8 @@ class Subject(NamedTuple):
     """Why there are no arrays of it."""
     fingerprint: str
     """A hash of its weights."""
+    reads: int | None
+    """The most tokens that it, or the original of an import, accepts."""
     model: Callable[[], Any]
     """The TransformerLens model, which probes run; None where there is none."""
 
@@ -203,6 +205,7 @@ def _result(
         label=_one_or_all(labels) if row else None,
         answer=_one_or_all(own.answer(row)) if row else None,
         margin=None if word is None else float(own.ask(np.array([word])).margins[0]),
+        original_reads=subject.reads,
         proved=proved,
         not_proved=why,
         tried=search.question.tried,
@@ -318,7 +321,8 @@ def _of_lens(model: Any) -> Subject:
     return Subject(
         name=name_of(model), own=own, n_outputs=int(model.W_U.shape[-1]),
         weights=sum(weight.size for weight in weights), first=0, network=network, why_not=why,
-        fingerprint=key_of(options, *weights), model=lambda: model,
+        fingerprint=key_of(options, *weights), reads=getattr(model.cfg, "n_ctx", None),
+        model=lambda: model,
     )  # fmt: skip
 
 
@@ -345,22 +349,27 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     subject = Subject(
         name=name, own=by_classifier(hooked), n_outputs=outputs, weights=checkpoint.n_parameters,
         first=FIRST_LETTER, network=network, why_not=why, fingerprint=checkpoint.weight_hash(),
-        model=exported,
+        reads=checkpoint.original_reads, model=exported,
     )  # fmt: skip
     return subject, config.task if label is None else label, frame
 
 
 def _check(subject: Subject, frame: Frame) -> None:
     """The frame's tokens, positions and classes exist in the model."""
+    rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)
     if subject.network is not None:
         vocabulary, longest = len(subject.network.embed), subject.network.longest
-        rows = frame.length(frame.places[1]) + max(frame.writes - 1, 0)
         highest = max(frame.tokens)
         if highest >= vocabulary or (longest is not None and rows > longest):
             raise UsageError(
                 f"the frame has tokens up to {highest} and rows of up to {rows}; the model has "
                 f"tokens up to {vocabulary - 1} and {longest} positions"
             )
+    if not subject.first and subject.reads is not None and rows > subject.reads:
+        raise UsageError(
+            f"the frame has rows of up to {rows} tokens; the model accepts {subject.reads} (n_ctx)"
+            ": import it with tsc.from_transformer_lens to search longer rows"
+        )
     if frame.classes is not None and max(frame.classes) >= subject.n_outputs:
         raise UsageError(f"the frame names output {max(frame.classes)} of {subject.n_outputs}")
     frame.reads(frame.lengths[0])

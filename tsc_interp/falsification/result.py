@@ -65,6 +65,8 @@ class Falsification(Displayed, Record):
     """What the model says by its own forward pass."""
     margin: Number | None
     """The labelled output minus the largest other one, in float32."""
+    original_reads: int | None = None
+    """The most tokens that the model, or the original of an imported one, accepts, if known."""
     proved: bool
     """Whether ball arithmetic decided that this input is wrong."""
     not_proved: str | None
@@ -90,6 +92,13 @@ class Falsification(Displayed, Record):
     """Why it ended."""
     seed: int
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def original_accepts(self) -> bool | None:
+        """Whether the original accepts the wrong input; None if that is not known."""
+        if self.original_reads is None or self.tokens is None:
+            return None
+        return len(self.tokens) <= self.original_reads
 
     @property
     def found(self) -> bool:
@@ -127,11 +136,12 @@ class Falsification(Displayed, Record):
         return figures(self.by_place, self.by_class, self.by_length)
 
     def to_dict(self) -> dict[str, Any]:
-        return self.model_dump(mode="json")
+        return {**self.model_dump(mode="json"), "original_accepts": self.original_accepts}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        return cls.model_validate(data)
+        known = {name: value for name, value in data.items() if name != "original_accepts"}
+        return cls.model_validate(known)
 
     def _facts(self) -> list[str]:
         if self.enumerated is not None and self.enumerated.proves_right:

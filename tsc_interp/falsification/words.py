@@ -36,6 +36,9 @@ def _wrong_input(result: Falsification) -> list[Finding]:
     text = (
         f"`{result.text}` is wrong: the label is {result.label}, the answer {result.answer}. {how}"
     )
+    if result.original_accepts is not None:
+        does = "it accepts this input" if result.original_accepts else "it does not accept this one"
+        text += f" The original reads up to {result.original_reads:,} tokens: {does}."
     numbers: dict[str, Cell] = {"tried": result.tried}
     return [Finding(severity="failure", text=text, numbers=numbers)]
 

@@ -1,12 +1,14 @@
 """Every laboratory there is: one explicit list, in the order the documentation tells them.
 
-Listing is cheap: a laboratory's modules are imported when they are needed, and drawing a result
-imports no torch. To add one, write the four files of `laboratories/NAME/` and add its line here.
+Listing is cheap: a laboratory's file is imported when it is needed, and imports torch only to run.
+To add one, write `laboratories/NAME.py` and add its line here.
 """
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ClassVar, cast
 
 from tsc_interp.laboratories.base import LabOptions, LabResult, Progress, silent
@@ -25,16 +27,37 @@ class Laboratory(Question):
     """Where the question comes from."""
 
     @property
+    def file(self) -> Any:
+        """Its one file: `NameOptions`, `NameResult`, and `run`, which makes one of the other."""
+        return import_module(f"tsc_interp.laboratories.{self.name}")
+
+    @property
+    def result_type(self) -> type[LabResult]:
+        if hasattr(self.file, "__path__"):
+            return cast("type[LabResult]", super().result_type)
+        return cast("type[LabResult]", getattr(self.file, f"{self.name.title()}Result"))
+
+    @property
+    def explanation(self) -> str:
+        """What is computed: the docstring of its file."""
+        if hasattr(self.file, "__path__"):
+            return super().explanation
+        return inspect.getdoc(self.file) or ""
+
+    @property
     def options_type(self) -> type[LabOptions]:
         return cast("type[LabOptions]", self.result_type.model_fields["options"].annotation)
 
     def run(self, *, quick: bool = False, progress: Progress = silent, **options: Any) -> LabResult:
         asked = self.options_type(quick=quick, **options)
-        return self.told(cast(LabResult, self.module("run").run(asked, progress)))
+        if hasattr(self.file, "__path__"):
+            return super().told(cast(LabResult, self.module("run").run(asked, progress)))
+        return cast(LabResult, self.file.run(asked, progress)).concluded()
 
     def without_clock(self, result: LabResult) -> LabResult:
         """The part of a result that is the same on every run of the same options."""
-        return self.told(result.model_copy(update={"clock": None}))
+        without = result.model_copy(update={"clock": None})
+        return super().told(without) if hasattr(self.file, "__path__") else without.concluded()
 
 
 LABORATORIES: tuple[Laboratory, ...] = (
@@ -60,7 +83,7 @@ LABORATORIES: tuple[Laboratory, ...] = (
         name="efficient",
         title="Cheaper attention, and what it costs",
         question="What do cheaper forms of attention cost, and what is exact at no cost?",
-        source="an attention exploration (Linformer, BigBird) and Performer's random features",
+        source="an attention exploration (Linformer, BigBird)",
     ),
     Laboratory(
         name="pretrain",

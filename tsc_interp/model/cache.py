@@ -13,9 +13,9 @@ import torch
 from einops import rearrange
 from torch import Tensor
 from transformer_lens import ActivationCache
-from transformer_lens.utilities import Slice
 
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.model.interop import utility
 
 
 class ClassifierCache(ActivationCache):  # type: ignore[misc]
@@ -34,6 +34,7 @@ class ClassifierCache(ActivationCache):  # type: ignore[misc]
                 residual_stack, layer, mlp_input, pos_slice, batch_slice, has_batch_dim, **options
             )
             return stack
+        Slice = utility("Slice")
         chosen = batch_slice if isinstance(batch_slice, Slice) else Slice(batch_slice)
         sliced: Tensor = chosen.apply(residual_stack, dim=1) if has_batch_dim else residual_stack
         return sliced

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix
-from transformer_lens.utilities import composition_scores
 
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.interop import utility
 from tsc_interp.model.vocabulary import Vocabulary
 
 
@@ -38,7 +38,7 @@ class Circuits(Vocabulary):
         reads = {"Q": self.QK, "K": self.QK.T, "V": self.OV}[mode]
         layer = torch.arange(self.config.n_layers)
         earlier = layer[:, None, None, None] < layer[None, None, :, None]
-        scores: Tensor = composition_scores(self.OV, reads, broadcast_dims=True)
+        scores: Tensor = utility("composition_scores")(self.OV, reads, broadcast_dims=True)
         return scores.where(earlier, torch.zeros_like(scores))
 
     def accumulated_bias(

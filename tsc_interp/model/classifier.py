@@ -27,6 +27,7 @@ from tsc_interp.model.inputs import Inputs, from_counts, from_strings, from_toke
 from tsc_interp.model.layers import Tap, untapped
 from tsc_interp.model.parts import Component, place
 from tsc_interp.model.stacked import StackedWeights
+from tsc_interp.model.unaltered import require_own
 from tsc_interp.strings import as_strings
 
 Input = str | Sequence[str] | Tensor | Inputs
@@ -82,11 +83,16 @@ class Classifier(StackedWeights):
         Args:
             provenance: Where the weights come from; by default what the checkpoint said that they
                 were loaded from, as long as they are the same.
+
+        Raises:
+            UnsupportedError: Its weights do not say what it computes: it has hooks, replaced
+                methods, weights that are not float32, or tensors of a class of its own.
         """
         if self.ensemble_shape:
             raise UsageError("a checkpoint holds one model; take one member of the ensemble first")
         self._require_weights()
-        arrays = {name: p.detach().float().numpy().copy() for name, p in self.named_parameters()}
+        require_own(self)
+        arrays = {name: p.detach().cpu().numpy().copy() for name, p in self.named_parameters()}
         if provenance is None and self._loaded is not None:
             loaded = self._loaded.weights
             unchanged = all(np.array_equal(array, loaded[name]) for name, array in arrays.items())

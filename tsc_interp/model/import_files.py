@@ -34,8 +34,11 @@ from tsc_interp.files import read_regular, shown
 from tsc_interp.memory import require_memory
 from tsc_interp.model.importing import from_transformer_lens
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.model.unaltered import require_saved_masks
 
 _MAX_BYTES = 1_000_000
+_MASKS = ("mask", "IGNORE")
+"""What the names of a state's masks end in: they are made from the options, and only compared."""
 _READING = {"tokens", "query", "classes", "task", "frame", "name"}
 
 
@@ -100,6 +103,9 @@ def _whole(text: str) -> int:
 def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
     """The model as TransformerLens builds it, with these weights and no others."""
     _refuse_larger(options, state)
+    masks = {name: table for name, table in state.items() if name.endswith(_MASKS)}
+    require_saved_masks(masks)
+    state = {name: tensor for name, tensor in state.items() if name not in masks}
     try:
         model, loaded = _bridge(options, state) if HAS_BRIDGE_ONLY else _hooked(options, state)
     except (TypeError, ValueError, KeyError, AttributeError, RuntimeError, AssertionError) as error:
@@ -107,11 +113,10 @@ def build(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> Any:
         raise UnsupportedError(
             f"TransformerLens builds no such model of these options and weights: {first[:300]}"
         ) from None
-    missing = [name for name in loaded[0] if not name.endswith(("mask", "IGNORE"))]
-    extra = [name for name in loaded[1] if not name.endswith(("mask", "IGNORE"))]
-    if missing or extra:
+    missing = [name for name in loaded[0] if not name.endswith(_MASKS)]
+    if missing or loaded[1]:
         raise CheckpointError(
-            f"the state does not fit the options: missing {missing[:4]}, unexpected {extra[:4]}"
+            f"the state does not fit the options: missing {missing[:4]}, unexpected {loaded[1][:4]}"
         )
     return model.eval()
 
@@ -143,8 +148,7 @@ def _bridge(options: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[An
     model = TransformerBridge.boot_native(cfg)
     weights = dict(state)
     if "embed.W_E" in weights:
-        parameters = {k: v for k, v in weights.items() if not k.endswith(("mask", "IGNORE"))}
-        weights = convert_tl_checkpoint(parameters, cfg)
+        weights = convert_tl_checkpoint(weights, cfg)
     own = set(model.state_dict())
     wrong = sorted(own - set(weights)), sorted(set(weights) - own)
     model.load_state_dict(weights, strict=False)

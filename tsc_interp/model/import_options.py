@@ -19,6 +19,7 @@ from tsc_interp.model.unaltered import (
     require_activation,
     require_epsilon,
     require_equal_layers,
+    require_fresh_tables,
     require_unaltered,
 )
 
@@ -66,6 +67,7 @@ def model_options(model: Any) -> dict[str, Any]:
             those its config names.
     """
     require_unaltered(model)
+    require_fresh_tables(model)
     cfg = model.cfg
     dtype = getattr(cfg, "dtype", torch.float32)
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):

@@ -23,7 +23,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
 from tsc_interp.model.import_weights import as_arrays, difference
 from tsc_interp.model.initialise import linear_to_hooked
-from tsc_interp.model.unaltered import require_unaltered
+from tsc_interp.model.unaltered import require_plain, require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.tasks.function import as_task
 
@@ -79,7 +79,9 @@ def from_torch(
     layers, final = _layers(encoder)
     _require_plain(embedding, nn.Embedding)
     _require_plain(head, nn.Linear)
-    if not isinstance(positions, Tensor | None):
+    if isinstance(positions, Tensor):
+        require_plain({"positions": positions})
+    elif positions is not None:
         _require_plain(positions, nn.Embedding)
     ids, names = chosen_letters(tokens, embedding.num_embeddings, query)
     reading = InputMap(ids, names, query, "first", chosen_classes(classes, head.out_features))

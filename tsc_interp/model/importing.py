@@ -13,6 +13,7 @@ imported.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -132,6 +133,9 @@ def from_transformer_lens(
         reads: Reads = "last_letter" if query is None else ("last" if causal else "first")
         ids, called = chosen_letters(tokens, cfg.d_vocab, query)
         reading = InputMap(ids, called, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
+    if n_ctx := getattr(cfg, "n_ctx", None):
+        provenance["n_ctx"] = int(n_ctx) - _cut(frame, reading)
+        _warn_beyond(int(n_ctx), frame)
     config = _config(options, reading, task, model.W_U.shape[-1], frame)
     checkpoint = Checkpoint(
         config,
@@ -146,6 +150,25 @@ def from_transformer_lens(
 
     compare(checkpoint, reading, original, samples, seed, getattr(cfg, "n_ctx", None))
     return checkpoint
+
+
+def _cut(frame: Frame | None, reading: InputMap) -> int:
+    """How many tokens behind the position read the import leaves out."""
+    if frame is None:
+        return 0
+    kept = 0 if reading.layout is None else reading.layout.length(0)
+    return frame.length(0) - kept - (reading.query is not None)
+
+
+def _warn_beyond(n_ctx: int, frame: Frame | None) -> None:
+    """Say that a frame has inputs which the original refuses."""
+    longest = 0 if frame is None else frame.length(frame.places[1]) + max(frame.writes - 1, 0)
+    if longest > n_ctx:
+        warnings.warn(
+            f"inputs of the frame have up to {longest} tokens, and the original accepts {n_ctx} "
+            "(n_ctx): what is claimed of longer ones is about the imported weights alone",
+            stacklevel=4,
+        )
 
 
 def name_of(model: Any) -> str:

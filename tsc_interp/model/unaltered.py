@@ -1,13 +1,17 @@
 """Whether a model is its libraries' own code and nothing else, so that its weights say it all.
 
-A comparison on strings sees what a model does on those strings. A hook, a subclass or a replaced
-method can do something else on longer ones, so none of them is accepted.
+A comparison on strings sees what a model does on those strings. A hook, a subclass, a replaced
+method or a table that was changed can do something else on longer ones, so none of them is
+accepted. Whatever takes a model for a claim asks here: `to_checkpoint` of our own models, imports
+of others.
 """
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -40,6 +44,7 @@ def require_unaltered(model: nn.Module) -> None:
         )
     if any(parameter.is_meta for parameter in model.parameters()):
         raise UnsupportedError("the model is on the meta device, where weights have no values")
+    require_plain(dict(model.named_parameters()) | dict(model.named_buffers()))
     for name, module in modules_of(model):
         where = f"{name} ({type(module).__name__})" if name else type(module).__name__
         if any(
@@ -57,6 +62,9 @@ def require_unaltered(model: nn.Module) -> None:
                 f"{where} is no class of PyTorch or TransformerLens but one of your own, which "
                 "could compute anything; a model of the library's own classes can be imported"
             )
+        called = getattr(type(module), "forward", None), type(module).__call__
+        if any(map(_foreign, called)):
+            raise UnsupportedError(f"the class of {where} runs a forward pass of your own")
         for attribute, value in vars(module).items():
             if callable(getattr(type(module), attribute, None)):
                 raise UnsupportedError(f"the method {attribute} of {where} was replaced")
@@ -65,6 +73,100 @@ def require_unaltered(model: nn.Module) -> None:
                     f"{attribute} of {where} is a function of your own, which could compute "
                     "anything; one of the library's own can be imported"
                 )
+
+
+def require_plain(tensors: Mapping[str, Tensor]) -> None:
+    """Refuse tensors of a class of the user's own, which could compute anything."""
+    for name, tensor in tensors.items():
+        if type(tensor) not in (Tensor, nn.Parameter):
+            raise UnsupportedError(
+                f"{name} is a {type(tensor).__name__}, a class of tensors of its own, which could "
+                "compute anything; copy its values into a plain torch.Tensor first"
+            )
+
+
+def require_own(model: nn.Module) -> None:
+    """Refuse a model of ours of which its weights in float32 do not say everything.
+
+    Args:
+        model: A `Classifier` or `HookedClassifier`.
+
+    Raises:
+        UnsupportedError: As `require_unaltered`, or weights of another type than float32.
+    """
+    require_unaltered(model)
+    points, modules = getattr(model, "hook_dict", {}), dict(model.named_modules())
+    if any(modules.get(name) is not point for name, point in points.items()):
+        raise UnsupportedError("an entry of hook_dict was replaced; load the model again")
+    for name, parameter in model.named_parameters():
+        if parameter.dtype != torch.float32:
+            raise UnsupportedError(
+                f"{name} is {str(parameter.dtype).removeprefix('torch.')}, and claims are about "
+                "float32 weights; model.float() rounds them, and is another model"
+            )
+
+
+def require_fresh_tables(model: Any) -> None:
+    """Refuse a TransformerLens model whose masks and tables are not those of a fresh model.
+
+    They are made from the configuration and not imported, so a changed one would be lost.
+
+    Args:
+        model: A `HookedTransformer` or `TransformerBridge`.
+
+    Raises:
+        UnsupportedError: A table differs; the message names it.
+    """
+    inside: Any = getattr(model, "original_model", model)  # of a bridge
+    cfg = deepcopy(getattr(inside, "config", None) or inside.cfg)
+    if inside is model:
+        cfg.tokenizer_name, cfg.init_weights = None, False
+    ours = getattr(inside, "classifier_config", None)  # of an export
+    with torch.random.fork_rng(devices=[]):
+        fresh = type(inside)(cfg) if ours is None else type(inside)(cfg, ours)
+    expected = dict(_tables(fresh))
+    for name, table in _tables(inside):
+        grown = name.endswith(".mask") and _is_causal_mask(name, table)  # in its first run
+        if not grown and not _equal(table, expected.get(name)):
+            raise UnsupportedError(
+                f"the table {name} is not the one that a fresh model of this configuration has; "
+                "masks and tables are not imported, so restore it"
+            )
+
+
+def require_saved_masks(state: Mapping[str, Tensor]) -> None:
+    """Refuse masks of a saved state that are not causal masks; they are not imported."""
+    for name, table in state.items():
+        kept = table.ndim == 0 and float(table) in (-math.inf, -1e5)
+        if not (kept if name.endswith("IGNORE") else _is_causal_mask(name, table)):
+            raise UnsupportedError(
+                f"{name} in the state is not TransformerLens's own mask, which every token and "
+                "those before it pass; a model with that mask can be imported"
+            )
+
+
+def _tables(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Tensors that are no weights; a linear layer's are weights, whatever they are called."""
+    for name, module in modules_of(model):
+        if isinstance(module, nn.Linear):
+            continue
+        for attribute, value in {**module._buffers, **vars(module)}.items():
+            if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
+                yield f"{name}.{attribute}".replace("._original_component", ""), value
+
+
+def _is_causal_mask(name: str, table: Tensor) -> bool:
+    """Every token and those before it; a bridge's `causal_mask` says which are not seen."""
+    if table.ndim != 2 or table.dtype != torch.bool or table.shape[0] != table.shape[1]:
+        return False
+    seen = ~table if name.endswith("causal_mask") else table
+    return torch.equal(seen, torch.ones_like(table).tril())
+
+
+def _equal(table: Tensor, expected: Tensor | None) -> bool:
+    if expected is None or table.shape != expected.shape:
+        return False
+    return torch.equal(table, expected.to(table.device, table.dtype))
 
 
 def require_equal_layers(layers: Iterable[nn.Module]) -> None:

@@ -56,12 +56,26 @@ class Displayed:
     __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        facts = html.escape(visible(", ".join(self._facts())))
-        lines = [f"<li>{_mark(mark)}{prose(text)}</li>" for mark, text in self._lines()]
-        listed = f"<ul>{''.join(lines)}</ul>" if lines else ""
-        grids = "".join(_folded(grid) for grid in self._grids())
-        picture = f"<div>{drawn}</div>" if (drawn := self._picture()) else ""
-        return f"<div><b>{type(self).__name__}</b> {facts}{picture}{listed}{grids}</div>"
+        name = type(self).__name__
+        return card(name, self._facts(), self._lines(), self._picture(), self._grids())
+
+
+def card(
+    name: str,
+    facts: Sequence[str],
+    lines: Sequence[tuple[str, str]] = (),
+    picture: str = "",
+    grids: Sequence[Grid] = (),
+) -> str:
+    """What a notebook shows: a few words, sentences, an SVG, folded tables."""
+    listed = "".join(f"<li>{_mark(mark)}{prose(text)}</li>" for mark, text in lines)
+    parts = [
+        html.escape(visible(", ".join(facts))),
+        f"<div>{picture}</div>" if picture else "",
+        f"<ul>{listed}</ul>" if listed else "",
+        *map(_folded, grids),
+    ]
+    return f"<div><b>{name}</b> {''.join(parts)}</div>"
 
 
 def prose(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 Cell = str | int | float | bool | None
 """What a table may hold."""
@@ -44,13 +45,55 @@ def counted(count: int, what: str, plural: str | None = None) -> str:
 
 
 def number(value: int) -> str:
-    """1,373,700 in full, 3.98e95 rounded."""
-    if abs(value) < 10**12:
-        return f"{value:,}"
-    exponent = int(math.log10(value))
-    unit = 10 ** (exponent - 2)
-    hundredths = (value + unit // 2) // unit
+    """Write a whole number: 1,373,700 in full, 3.98·10⁹⁵ rounded."""
+    return f"{value:,}" if abs(value) < 10**12 else power_of_ten(Fraction(value))
+
+
+def share(value: Fraction) -> str:
+    """Write an exact share: 0.03125, 8.04·10⁻³⁴, 1 − 8.04·10⁻³⁴.
+
+    Example:
+        >>> share(Fraction(1, 3)), share(1 - Fraction(1, 10**9)), share(Fraction(1))
+        ('0.3333', '1 − 1.00·10⁻⁹', '1')
+    """
+    if value in (0, 1):
+        return str(int(value))
+    if Fraction(9999, 10000) < value < 1:
+        return f"1 − {share(1 - value)}"
+    return power_of_ten(value) if 0 < value < Fraction(1, 1000) else f"{float(value):.4g}"
+
+
+def percent(value: float, digits: int = 2) -> str:
+    """Write a share of one: 97.65%, and over 99.99% rather than a rounded 100%."""
+    step = 10.0 ** -(digits + 2)
+    return f"over {1 - step:.{digits}%}" if 1 - step / 2 <= value < 1 else f"{value:.{digits}%}"
+
+
+class Share(Fraction):
+    """An exact share of one, which prints shortly: 1 − 8.04·10⁻³⁴."""
+
+    def __str__(self) -> str:
+        return share(self)
+
+    __repr__ = __str__
+
+
+def power_of_ten(value: Fraction) -> str:
+    """Write a positive number with three digits: 3.98·10⁹⁵."""
+    top, bottom = abs(value.numerator), value.denominator
+    exponent = round(math.log10(top) - math.log10(bottom))
     # log10 is rounded, and so are the digits: either may cross a power of ten.
-    if hundredths >= 1000:
-        hundredths, exponent = hundredths // 10, exponent + 1
-    return f"{hundredths / 100:.2f}e{exponent}"
+    while (digits := _hundredths(top, bottom, exponent)) < 100:
+        exponent -= 1
+    while (digits := _hundredths(top, bottom, exponent)) >= 1000:
+        exponent += 1
+    sign = "-" if value < 0 else ""
+    return f"{sign}{digits / 100:.2f}·10{str(exponent).translate(_SUPERSCRIPT)}"
+
+
+def _hundredths(top: int, bottom: int, exponent: int) -> int:
+    top, bottom = top * 10 ** max(2 - exponent, 0), bottom * 10 ** max(exponent - 2, 0)
+    return (2 * top + bottom) // (2 * bottom)
+
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

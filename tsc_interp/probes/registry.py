@@ -17,7 +17,9 @@ from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.probes.attribution import attribution
+from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
+from tsc_interp.probes.cone import cone
 from tsc_interp.probes.patching import patching
 from tsc_interp.probes.paths import paths
 from tsc_interp.probes.patterns import patterns
@@ -43,14 +45,7 @@ PROBES: tuple[Probe, ...] = (
         "attribution, along a direction, takes this model's read-out apart",
     ),
     superposition,
-    Probe(
-        name="cone",
-        title="Can a no turn into a yes?",
-        question="Can letters that should give a no add up to a yes, and from what length?",
-        chapter="3",
-        why_not="it asks whether letters that call for a no can add up to a yes, and no task is "
-        "known",
-    ),
+    cone,
     Probe(
         name="margin",
         title="When is a letter outweighed?",
@@ -65,14 +60,6 @@ PROBES: tuple[Probe, ...] = (
     specialization,
     attribution,
     Probe(
-        name="atlas",
-        title="Which strings are wrong?",
-        question="Which strings does the model get wrong, over all lengths at once?",
-        chapter="3",
-        why_not="it asks which strings are answered wrongly, and no task is known; for a model "
-        "that can be imported, tsc.from_transformer_lens(model, task=...) names one",
-    ),
-    Probe(
         name="init-norm",
         title="How large are the weights?",
         question="How large is everything at initialisation, and what did training make of it?",
@@ -80,14 +67,7 @@ PROBES: tuple[Probe, ...] = (
         why_not="it compares a model with fresh ones, and how this one was initialised is not "
         "known",
     ),
-    Probe(
-        name="circuit",
-        title="Which part is enough?",
-        question="How small a part of the model does what the whole model does?",
-        on_request=True,
-        any_model=True,
-        accepts=("query",),
-    ),
+    circuit,
     Probe(
         name="dynamics",
         title="How did training get there?",

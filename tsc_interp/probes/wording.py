@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import number, percent
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 __all__ = [
@@ -43,7 +43,7 @@ def write_strings(strings: Sequence[str], most: int = 4) -> str:
 
 def write_share(share: float) -> str:
     """`97.65%`; what would round to all of it is `over 99.99%`."""
-    return "over 99.99%" if 0.99995 <= share < 1 else f"{share:.2%}"
+    return percent(share)
 
 
 def occurrences(string: str) -> dict[str, int]:

@@ -119,10 +119,9 @@ EXACT = Limit(heads=64, layers=4)
 LIMITS = {
     "trace": Limit(heads=256),
     "superposition": Limit(heads=256),
-    "cone": Limit(heads=64, parameters=250_000),
+    "cone": EXACT,
     "margin": Limit(heads=64, parameters=250_000),
     "specialization": Limit(heads=128),
-    "atlas": EXACT,
     "init-norm": Limit(heads=256, layers=16),
     "dynamics": EXACT,
 }

@@ -1,11 +1,11 @@
 """The intervention that confirms why a string is wrong: one letter's key or value, changed.
 
 A cause that a probe names is a reading of the model. It is confirmed when the model, changed in one
-place, gets the string right, and errors of its kind go away. What is tried are the changes
-of one letter's key or value in one head: to zero, or to that of another letter. All are judged by
-hooks on the string and on some test strings, wrong and right ones; the best two are written as
-weights, and every string up to 200 letters is counted, before and after. A change that makes the
-model answer everything alike does not count.
+place, gets the string right, and errors of its kind go away. What is tried are the changes of one
+letter's key or value in one head: to zero, or to that of another letter. All are judged by hooks on
+the string and on some test strings, wrong and right ones; the best two are written as weights, and
+every string up to 200 letters, or up to the wrong string's length, is counted before and after. A
+change that makes the model answer everything alike does not count.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tsc_interp.errors import ConfigError
 from tsc_interp.interventions.changes import Like
 from tsc_interp.interventions.parts import Part
 from tsc_interp.output.numbers import number
+from tsc_interp.report.reach import n_letters
 from tsc_interp.results.arrays import Stored
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import Counts
@@ -35,6 +36,8 @@ MOST_HEADS = 16
 MOST_LETTERS = 3
 _JUDGED_ON = 192
 _COUNTED = 2
+_FARTHEST = 5_000
+"""Letters up to which strings are counted in well under a second."""
 Digits = Annotated[int, PlainSerializer(str, when_used="json")]
 """A count that is exact, and larger than JSON's numbers."""
 
@@ -70,9 +73,14 @@ class Confirmation(Stored):
         else:
             counted = f"{kind} {_course(before, after)}, and {other_kind} {_course(was, now)}"
         return (
-            f"{text} Counted exactly up to {self.length} letters, {counted} "
-            f"(`{self.intervention}`)."
+            f"{text} Counted exactly up to {self.length:,} letters, {counted} "
+            f"(`{self.intervention}`).{self._beyond()}"
         )
+
+    def _beyond(self) -> str:
+        if n_letters(self.string) <= self.length:
+            return ""
+        return " The string itself is longer, and strings of its length were not counted."
 
     def tested(self) -> str:
         """The sentence, and which string it is about."""
@@ -105,9 +113,13 @@ def confirm(model: Classifier, string: str, head: int | None = None) -> Confirma
         )
         return Confirmation(string, nothing)
     label = bool(config.task.labels(config.alphabet.counts(string)[None])[0])
-    before = _counts(model)
+    letters = n_letters(string)
+    length = max(TEST_LENGTH, letters) if letters <= _FARTHEST else TEST_LENGTH
+    before = _counts(model, length)
     for tried in ([cure for cure in cures if _part(cure[0]).index == head], cures):
-        counted = [(_counts(model, change), change, logit) for change, logit in tried[:_COUNTED]]
+        counted = [
+            (_counts(model, length, change), change, logit) for change, logit in tried[:_COUNTED]
+        ]
         if not counted:
             continue
         after, best, logit = min(counted, key=lambda cure: (cure[0][label], sum(cure[0])))
@@ -120,6 +132,7 @@ def confirm(model: Classifier, string: str, head: int | None = None) -> Confirma
                 words=f"`{part.letter}`'s {part.kind} in head {part.index} {to}",
                 label=label,
                 logit=logit,
+                length=length,
                 false_positives=(before[0], after[0]),
                 false_negatives=(before[1], after[1]),
             )
@@ -196,15 +209,15 @@ def _sample(config: ClassifierConfig, model: Classifier) -> Counts:
     return np.asarray(every[np.concatenate(chosen)])
 
 
-def _counts(model: Classifier, change: Intervention | None = None) -> tuple[int, int]:
-    """False positives and false negatives up to 200 letters; undecided strings are in both."""
+def _counts(model: Classifier, length: int, change: Intervention | None = None) -> tuple[int, int]:
+    """False positives and false negatives up to a length; undecided strings are in both."""
     from tsc_interp.interventions.weights import edit
     from tsc_interp.verification.verdict import verify_counts
 
     checkpoint = model.to_checkpoint()
     if change is not None:
         checkpoint = edit(checkpoint, change)
-    tally = verify_counts(checkpoint, TEST_LENGTH).tally
+    tally = verify_counts(checkpoint, length).tally
     # What cannot be told from zero counts as wrong both ways: nothing is called cured too early.
     open_ = tally.undecided.total_strings
     return tally.false_positives.total_strings + open_, tally.false_negatives.total_strings + open_

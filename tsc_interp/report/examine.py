@@ -16,7 +16,7 @@ from tsc_interp.errors import CallError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
-from tsc_interp.probes.atlas.result import AtlasResult
+from tsc_interp.probes.cone import ConeResult
 from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import Probe
 from tsc_interp.probes.registry import PROBES
@@ -26,7 +26,7 @@ from tsc_interp.report.dissection import choose, lost_head
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
 from tsc_interp.report.outside_model import parameters_of
-from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_atlas
+from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_cone
 from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
 from tsc_interp.results.base import ProbeResult
@@ -246,10 +246,10 @@ def _examine(
 
 
 def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:
-    """The atlas has searched for it already; without an atlas it is searched for here."""
+    """The cone probe has searched for it already; without it, it is searched for here."""
     for result in results:
-        if isinstance(result, AtlasResult):
-            return reach_of_atlas(result)
+        if isinstance(result, ConeResult):
+            return reach_of_cone(result)
     checkpoint = subject.model.to_checkpoint()
     if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
         return None

@@ -14,6 +14,7 @@ from math import log10
 from markupsafe import Markup
 
 from tsc_interp.errors import TscError
+from tsc_interp.output.numbers import share as written
 from tsc_interp.report.automata import automaton_picture
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
@@ -100,7 +101,7 @@ def _rarity(card: ModelCard, known: Confirmation | None) -> str | None:
     if not share or share > tested / 100:
         return None
     return (
-        f"That is {tested:.1%} of the test strings, but only {float(share):.0e} of all strings up "
+        f"That is {tested:.1%} of the test strings, but only {written(share)} of all strings up "
         f"to {known.length} letters. Almost every long string has its letters in about equal "
         "numbers, and the model is right on those. The test strings cover all ratios, lopsided "
         "ones too."

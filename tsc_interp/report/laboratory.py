@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 from tsc_interp.arguments import checked
 from tsc_interp.laboratories.base import Finding, LabResult, Progress, silent
@@ -132,7 +132,7 @@ class LabReport(SavedReport):
         """Read back what `content` returned."""
         result = data["result"]
         kind = find_laboratory(result["laboratory"]).result_type
-        return cls(cast(LabResult, kind.from_dict(result)))
+        return cls(kind.from_dict(result))
 
     def _facts(self) -> list[str]:
         return [self.laboratory.name, self.title]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,22 +133,21 @@ class ModelReport(Displayed):
         return [verdict, *((name, first[name]) for name in self.sections if name in first)]
 
     def _one_line_each(self, first: Mapping[str, Finding]) -> dict[str, Finding]:
-        """One cause, one line: of findings that open with the same string, the explaining one.
+        """One cause, one line: what only repeats which string is wrong is left to its card.
 
         The verdict has the horizon already, and how many strings are wrong.
         """
-        said_already = {"atlas"} if self.card.reach else set()
+        said_already: set[str] = set()
         if "trace" in first and first["trace"].severity == "failure" and _CAUSES & first.keys():
             said_already.add("trace")
-        kept: dict[str, Finding] = {}
-        subjects: set[str] = set()
-        for name in sorted(first.keys() - said_already, key=lambda name: name not in _CAUSES):
-            opening = re.match(r"`([^`]*)`", first[name].text)
-            if opening is None or opening[1] not in subjects:
-                kept[name] = first[name]
-            if opening is not None:
-                subjects.add(opening[1])
-        return kept
+        causes = [finding for name, finding in first.items() if name in _CAUSES]
+        explained = {string for finding in causes for string in finding.strings}
+        return {
+            name: finding
+            for name, finding in first.items()
+            if name not in said_already
+            and (name in _CAUSES or not explained.intersection(finding.strings))
+        }
 
     def _facts(self) -> list[str]:
         return [self.card.name, *self.sections]

@@ -11,10 +11,10 @@ from tsc_interp.strings import MAX_LETTERS, Alphabet
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.checkpoint import Checkpoint
     from tsc_interp.model.classifier import Classifier
-    from tsc_interp.probes.atlas.result import AtlasResult
+    from tsc_interp.probes.cone import ConeResult
 
 # A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
-_BUDGET = 20_000  # as an atlas has it, so that one with an atlas and one without say the same
+_BUDGET = 20_000  # as the cone probe has it, so that a report with it and one without say the same
 _MOST_LETTERS = 5
 _ANY = Alphabet(MAX_LETTERS)
 
@@ -123,8 +123,8 @@ def first_errors(checkpoint: Checkpoint) -> list[str]:
     return list(dict.fromkeys(error.string for error in errors if error is not None))
 
 
-def reach_of_atlas(result: AtlasResult) -> Reach:
-    """The same from an atlas, which has searched and proved already."""
+def reach_of_cone(result: ConeResult) -> Reach:
+    """The same from the cone probe, which has searched and proved already."""
 
     errors = [result.shortest_of(kind) for kind in ("false positive", "false negative")]
     positive, negative = (None if error is None else error.first_error for error in errors)

@@ -57,6 +57,12 @@ class Finding(Record):
     """What the sentence is about, so that nobody has to read it: `string` (one or several),
     `letter`, `head`, `layer`, `family`."""
 
+    @property
+    def strings(self) -> tuple[str, ...]:
+        """The strings it is about."""
+        known = self.about.get("string", ())
+        return known if isinstance(known, tuple) else (str(known),)
+
     def concerns(self, **about: Cell) -> bool:
         """Whether this is about one of these: `finding.concerns(string="aac", letter="b")`."""
         return any(

@@ -21,6 +21,7 @@ from tsc_interp.plots.colours import (
     NEGATIVE,
     POSITIVE,
     SHARE,
+    WRONG,
     Look,
     diverging,
     token_style,
@@ -223,8 +224,9 @@ def _bars(numbers: LabeledArray, how: Bars) -> Drawn:
     names = [called(numbers, dict(zip(numbers.dims, entry, strict=True))) for entry in entries]
     values = numbers.array.ravel().tolist()
     figure = signed_bars(
-        values, names, x=how.x, colours=[POSITIVE if x > 0 else NEGATIVE for x in values],
-        hatched=[False] * len(values), notes=[""] * len(values),
+        values, names, x=how.x,
+        colours=[(WRONG if how.wrong else POSITIVE) if x > 0 else NEGATIVE for x in values],
+        hatched=[how.wrong and x > 0 for x in values], notes=[""] * len(values),
         hover=[f"{name}: {x:{how.form}}" for name, x in zip(names, values, strict=True)],
     )  # fmt: skip
     chosen = largest(np.nan_to_num(np.abs(values)), _SAID)

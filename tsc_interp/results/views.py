@@ -65,6 +65,8 @@ class Bars(View):
     """A bar per number, from zero, with the number beside it."""
 
     x: str = field(default="", kw_only=True)
+    wrong: bool = field(default=False, kw_only=True)
+    """Whether numbers above zero are errors, hatched and in their colour."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,8 @@ def proved_of(
     """What a document that was derived again says, if its language is the task of its model."""
     config, language = checkpoints[0].config, document["language"]
     if len(checkpoints) == 2:
+        same = checkpoints[1].config.called == config.called
+        require(same, "the letters of the two models have different names")
         require(language is None, "where two models agree is not yet told of a language")
         return Agreement.of(config, document)
     if "tables" in language:

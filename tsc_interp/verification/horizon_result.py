@@ -166,6 +166,7 @@ class Horizon(_OldNames, Displayed):
         multiclass: Whether there are more than two classes, so that errors are neither false
             positives nor false negatives.
         float32: The horizon of the float32 model, if it was requested.
+        original_reads: The most letters that the original of an imported model accepts, if known.
 
     Example:
         >>> import tsc_interp as tsc
@@ -183,6 +184,14 @@ class Horizon(_OldNames, Displayed):
     checked: bool = False
     multiclass: bool = False
     float32: Float32Horizon | None = None
+    original_reads: int | None = None
+
+    @property
+    def original_accepts(self) -> bool | None:
+        """Whether the original of an imported model accepts the first error; None if unknown."""
+        if self.original_reads is None or self.shortest is None:
+            return None
+        return self.shortest.length <= self.original_reads
 
     @property
     def shortest(self) -> Counterexample | None:
@@ -217,6 +226,9 @@ class Horizon(_OldNames, Displayed):
         if not self.multiclass:
             fields["shortest_false_positive"] = written(self.shortest_false_positive)
             fields["shortest_false_negative"] = written(self.shortest_false_negative)
+        if self.original_reads is not None:
+            fields["original_reads"] = self.original_reads
+            fields["original_accepts"] = self.original_accepts
         return {**fields, "by_letters": [support.to_dict() for support in self.by_letters]}
 
     # -- in words ------------------------------------------------------------------------------
@@ -250,6 +262,11 @@ class Horizon(_OldNames, Displayed):
             yield PLAIN, f"Horizon: {self._at_least()}; no error found up to {self.limit:,}."
         else:
             yield PLAIN, f"{self._first_error(self.length)}."
+        if self.original_accepts is not None:
+            does = "accepts it" if self.original_accepts else "does not accept a string as long"
+            yield PLAIN, f"  The original reads up to {self.original_reads:,} letters: it {does}."
+        elif self.original_reads is not None:
+            yield PLAIN, f"  The original reads up to {self.original_reads:,} letters."
         for support in self.by_letters:
             if support.shortest is not None:
                 kind = "error" if self.multiclass else support.shortest.kind.replace("_", " ")

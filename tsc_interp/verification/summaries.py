@@ -42,9 +42,12 @@ def summarise(supports: Supports, searches: Sequence[SupportSearch], limit: int)
     first = first_of(by_letters)
     length = None if first is None else first.length - 1
     complete = verified == (limit if length is None else length)
+    checkpoint = supports.checkpoint
+    reads = checkpoint.original_reads
     return Horizon(
-        length, False, complete, False, verified, limit, by_letters, multiclass=supports.multiclass
-    )
+        length, False, complete, False, verified, limit, by_letters, multiclass=supports.multiclass,
+        original_reads=None if reads is None else reads - checkpoint.config.has_cls,
+    )  # fmt: skip
 
 
 def _support_horizon(supports: Supports, search: SupportSearch, limit: int) -> SupportHorizon:

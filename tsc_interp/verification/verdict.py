@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import Share, number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
 from tsc_interp.verification.bounds.exact import checkpoint_of
@@ -63,7 +62,7 @@ class Verdict(Displayed):
     Example:
         >>> import tsc_interp as tsc
         >>> tsc.verify("generalization-errors", 70)
-        <Verdict: generalization-errors, of 3.75e33 strings up to length 70 4,003,334 are wrong
+        <Verdict: generalization-errors, of 3.75·10³³ strings up to length 70 4,003,334 are wrong
         (the first ab{66})>
     """
 
@@ -85,9 +84,15 @@ class Verdict(Displayed):
         return not any(side.total_vectors for side in self.tally.sides)
 
     @property
-    def accuracy(self) -> Fraction:
+    def accuracy(self) -> Share:
         """The exact fraction of strings that are right."""
-        return Fraction(self._right_strings, self.tally.strings)
+        return Share(self._right_strings, self.tally.strings)
+
+    @property
+    def error_rate(self) -> Share:
+        """The exact fraction of strings that are wrong: 8.04·10⁻³⁴, where `accuracy` is near 1."""
+        wrong = sum(side.total_strings for side in self.tally.errors)
+        return Share(wrong, self.tally.strings)
 
     @property
     def _right_strings(self) -> int:

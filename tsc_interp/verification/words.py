@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import floor, log10
+from fractions import Fraction
 
 from tsc_interp.output.display import BAD, GOOD, PLAIN, Line
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import number, share
 from tsc_interp.verification.counting.costs import EXACT_BUDGET, duration
 from tsc_interp.verification.counting.tally import Side, Tally
 from tsc_interp.verification.horizon_result import Counterexample
@@ -38,7 +38,9 @@ def _how_many(tally: Tally, firsts: Sequence[Counterexample | None]) -> str:
     more = f", {number(open_)} more undecided" if open_ else ""
     errors = sorted((error for error in firsts if error), key=lambda error: error.order)
     first = f"; the shortest is {errors[0].string}" if errors else ""
-    return f"{number(wrong)} are wrong ({share(wrong, tally.strings)} of all){more}{first}"
+    return (
+        f"{number(wrong)} are wrong ({share(Fraction(wrong, tally.strings))} of all){more}{first}"
+    )
 
 
 def _undecided(tally: Tally, first: str | None) -> str:
@@ -51,13 +53,6 @@ def _undecided(tally: Tally, first: str | None) -> str:
         return f"{sentence}."
     worth = duration(EXACT_BUDGET / 1e6)
     return f"{sentence}. Exact arithmetic was stopped after {worth} of work; not all were tried."
-
-
-def share(part: int, whole: int) -> str:
-    """0.0312, or a power of ten where float64 ends."""
-    if part * 10**300 > whole:
-        return f"{part / whole:.3g}"
-    return f"about 1e{floor(log10(part) - log10(whole) + 0.5)}"
 
 
 def _side(name: str, side: Side, first: Counterexample | None) -> Line:

@@ -30,12 +30,26 @@ export function orderedInput(config, letters) {
 
 const LONGEST = 400; // tokens in order that a page still draws
 
-/** A string in letters, where it was typed in the names of tokens, such as (()). */
+/** A string in letters, where it was typed in the names of tokens, such as (()) or red{5} green (config/classifier.py). */
 function spelled({ n_letters, token_names: names = [] }, text) {
   const letters = lettersOf(n_letters);
-  const own = names.filter((name) => name.length === 1);
-  if (own.length === 0 || own.some((name) => letters.includes(name)) || ![...text].every((each) => own.includes(each))) return text;
-  return [...text].map((each) => letters[names.indexOf(each)]).join("");
+  const words = text.split(/\s+/).filter(Boolean);
+  const run = (word) => (names.includes(word) ? [word, ""] : (/^(.+)(\{\d+\})$/su.exec(word)?.slice(1) ?? [word, ""]));
+  let runs = words.map(run);
+  if (words.length === 1 && !names.includes(runs[0][0]) && ![...text].every((each) => letters.includes(each)))
+    runs = [...text.matchAll(/(.)(\{\d+\})?/gsu)].map(([, name, times = ""]) => [name, times]);
+  if (runs.length === 0 || !runs.every(([name]) => names.includes(name))) return text;
+  return runs.map(([name, times]) => letters[names.indexOf(name)] + times).join("");
+}
+
+/** A string of letters in the names of its tokens; `inputOf` reads it back. */
+export function inTokens({ n_letters, token_names: names = [] }, text) {
+  if (names.length === 0) return text;
+  const letters = lettersOf(n_letters);
+  const short = names.every((name) => [...name].length === 1 && !letters.includes(name));
+  return runsOf(text, n_letters)
+    .map(([letter, repeat]) => names[letters.indexOf(letter)] + (repeat > 1 ? `{${repeat}}` : ""))
+    .join(short ? "" : " ");
 }
 
 /** A string as the model reads it; what is too long for it is a StringProblem. */

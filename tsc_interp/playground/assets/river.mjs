@@ -46,7 +46,7 @@ export function riverFigure({ trace, prepared }, tokens, answer, sides = ["yes",
     "figure",
     { class: "river-figure" },
     root,
-    h("figcaption", { class: "caption" }, `${prepared.model.config.n_layers > 1 ? "The last layer. " : ""}Left, how each head shares out its attention; right, what each part adds: orange towards ${sides[0]}, blue towards ${sides[1]}.${hidden > 0 ? ` ${hidden} tokens with less attention are not drawn.` : ""}`),
+    h("figcaption", { class: "caption" }, `${prepared.model.config.n_layers > 1 ? "The last layer. " : ""}Left, how each head shares out its attention; right, what each part adds: orange towards ${sides[0]}, blue towards ${sides[1]}.${hidden > 0 ? ` ${hidden} token${hidden > 1 ? "s" : ""} with less attention ${hidden > 1 ? "are" : "is"} not drawn.` : ""}`),
   );
 }
 

@@ -7,7 +7,7 @@ import { copyText, downloadFile } from "./download.mjs";
 import { changeOf, dropChange, setChange } from "./edits.mjs";
 import { roughError } from "./evaluator.mjs";
 import { contributionFigure } from "./figures.mjs";
-import { inputOf, longestOf } from "./inputs.mjs";
+import { inputOf, inTokens, longestOf } from "./inputs.mjs";
 import { show, showCount, showPercent, showSigned, sigmoid } from "./maths.mjs";
 import { noEdits, prepare, run } from "./model.mjs";
 import { readModel } from "./models.mjs";
@@ -240,7 +240,7 @@ function prefixTable(prepared, prefixes) {
   const { main } = state;
   const { config, classes, model } = main;
   const rows = prefixes.map((prefix) => {
-    const text = prefix.map((letter) => model.tokens[letter + 1]).join("");
+    const text = inTokens(config, prefix.map((letter) => model.tokens[letter + 1]).join(""));
     const input = inputOf(config, text);
     const trace = run(prepared, input);
     const [said, truth] = [classesOf(trace), classOf(main, input, text)];
@@ -282,7 +282,7 @@ function quickWrong(main) {
   const steps = searchOf(main, noEdits(), 300);
   let step = steps.next();
   while (!step.done) step = steps.next();
-  return step.value.text === null ? [] : [step.value.text];
+  return step.value.text === null ? [] : [inTokens(main.config, step.value.text)];
 }
 
 // -- the search -------------------------------------------------------------------------------------------
@@ -321,7 +321,8 @@ function search(budget = FIRST_BUDGET) {
 /** Whether there are inputs of up to so many letters. */
 const haveLength = (most) => (state.main.config.frame ? Object.keys(state.main.config.frame.rows).some((length) => Number(length) <= most) : most > 0);
 
-function foundLines({ done, value: { text, checkedTo, tried, judged, complete } }, budget) {
+function foundLines({ done, value: { text: letters, checkedTo, tried, judged, complete } }, budget) {
+  const text = done && letters !== null ? inTokens(state.main.config, letters) : null;
   const label = (words) => h("p", { class: "found-label" }, words);
   if (!done) return [label(`Searching: ${showCount(tried)} strings tried.`)];
   if (text !== null)
@@ -345,7 +346,7 @@ addEventListener("hashchange", () => {
   restore(location.hash);
   draw();
 });
-for (const main of models) main.examples = [...new Set([...quickWrong(main), ...main.examples])];
+for (const main of models) main.examples = [...new Set([...quickWrong(main), ...main.examples.map((text) => inTokens(main.config, text))])];
 restore(location.hash);
 introduce();
 draw();

@@ -19,6 +19,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, labels_of
 from tsc_interp.verification.bounds.supports import Supports
@@ -165,6 +166,12 @@ def _check_same_letters(first: Supports, second: Supports) -> None:
         raise UnsupportedError(
             f"the two models read alphabets of {' and '.join(map(str, sizes))} letters; "
             "they can be compared only on strings that both can read"
+        )
+    if first.config.called != second.config.called:
+        names = (", ".join(supports.config.called[FIRST_LETTER:]) for supports in (first, second))
+        raise UnsupportedError(
+            f"the two models' letters have other names ({'; '.join(names)}), so that a string is "
+            "not the same input for both; import one of them with the order of the other's tokens"
         )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
 from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
-from tsc_interp.output.numbers import number
+from tsc_interp.output.numbers import Share, number
 from tsc_interp.verification.counting.tally import json_integer, not_right
 from tsc_interp.verification.order.certificate_result import Float32Counts, OrderedCertificate
 from tsc_interp.verification.order.parts import Part
@@ -126,9 +125,14 @@ class OrderedVerdict(Displayed):
         return not self.wrong and not self.undecided
 
     @property
-    def accuracy(self) -> Fraction:
+    def accuracy(self) -> Share:
         """The share of inputs known to be right; undecided inputs do not count as right."""
-        return Fraction(self.right, self.inputs)
+        return Share(self.right, self.inputs)
+
+    @property
+    def error_rate(self) -> Share:
+        """The share of inputs known to be wrong."""
+        return Share(self.wrong, self.inputs)
 
     @property
     def counts(self) -> tuple[PartCount, ...]:

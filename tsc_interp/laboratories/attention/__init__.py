@@ -1,1 +1,0 @@
-"""What can one head do by construction, and what takes two?"""

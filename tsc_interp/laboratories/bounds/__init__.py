@@ -1,1 +1,0 @@
-"""What does a validation set say about a model, and what does it not?"""

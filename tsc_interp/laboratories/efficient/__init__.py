@@ -1,1 +1,0 @@
-"""What do cheaper forms of attention cost a classifier, and what is exact at no cost?"""

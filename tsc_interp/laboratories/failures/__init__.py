@@ -1,1 +1,0 @@
-"""Are failures predictable from the problem, and are wrong answers roughly right?"""

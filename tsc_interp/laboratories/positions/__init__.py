@@ -1,1 +1,0 @@
-"""What do positions cost, and what do they make possible?"""

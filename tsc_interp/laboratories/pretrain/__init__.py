@@ -1,1 +1,0 @@
-"""When does pre-training on corrupted strings help?"""

@@ -1,1 +1,0 @@
-"""Which strings does the model get wrong, over all lengths at once?"""

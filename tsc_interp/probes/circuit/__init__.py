@@ -1,1 +1,0 @@
-"""Which edges of the model answer every string as the whole model does?"""
