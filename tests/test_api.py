@@ -250,7 +250,7 @@ def test_check_takes_what_certify_takes(tmp_path: Path) -> None:
     models = forms(load_checkpoint(NAME), tmp_path).values()
     assert {tsc.check(document, NAME).horizon for document in given} == {66}
     assert {tsc.check(certificate, model).horizon for model in models} == {66}
-    with pytest.raises(tsc.TscError, match="other weights"):
+    with pytest.raises(tsc.TscError, match="other models"):
         tsc.check(certificate, "walkthrough")
     with pytest.raises(tsc.TscError, match="about one model, got 2"):
         tsc.check(certificate, NAME, NAME)
@@ -261,7 +261,7 @@ def test_check_tells_the_kinds_of_certificates_apart(tmp_path: Path) -> None:
     agreement.save(tmp_path / "agreement.json")
     proved = tsc.check(tmp_path / "agreement.json", "walkthrough", tsc.load(NAME))
     assert proved == agreement.proved
-    with pytest.raises(tsc.TscError, match="other order"):
+    with pytest.raises(tsc.TscError, match="other models"):
         tsc.check(agreement, NAME, "walkthrough")
     with pytest.raises(tsc.TscError, match="about two models, got 1"):
         tsc.check(agreement, NAME)

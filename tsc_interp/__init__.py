@@ -34,7 +34,7 @@ _MOVED = {
         "training.config": "RunConfig",
         "training.experiments": "load_experiment make_experiment",
         "verification": (
-            "Diff Difference Float32Horizon OrderedVerdict check_agreement check_ordered "
+            "Diff Difference Float32Horizon OrderedVerdict "
             "difference float32_answers float32_horizon read_certificate verify_ordered"
         ),
     }.items()

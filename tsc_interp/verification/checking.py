@@ -61,6 +61,8 @@ def check(
             f"this proof is about {'two models' if wanted == 2 else 'one model'}, got {len(models)}"
         )
     checkpoints = [as_checkpoint(model) for model in models]
+    same = len({checkpoint.config.called for checkpoint in checkpoints}) == 1
+    require(same, "the letters of the two models have different names")
     replay(content, [model_of(checkpoint) for checkpoint in checkpoints], seconds, memory)
     return proved_of(content, checkpoints)
 
@@ -71,8 +73,6 @@ def proved_of(
     """What a document that was derived again says, if its language is the task of its model."""
     config, language = checkpoints[0].config, document["language"]
     if len(checkpoints) == 2:
-        same = checkpoints[1].config.called == config.called
-        require(same, "the letters of the two models have different names")
         require(language is None, "where two models agree is not yet told of a language")
         return Agreement.of(config, document)
     if "tables" in language:

@@ -77,6 +77,12 @@ class Proved:
         elif stated["finite"] and not wrong:
             sentences.append("the horizon is finite: two sets of letters of different labels share "
                              "a limit that is not zero")  # fmt: skip
+        rule = document["language"]["counts"]
+        if rule["rule"] == "listed" and rule["supports"]:
+            sentences.append(
+                f"this believes the task {config.task.kind!r} that all strings over the same "
+                "letters have the label that its label_of_support says"
+            )
         float32 = {}
         if document["float32"] is not None:
             of_form, form = stated["float32"], document["float32"]

@@ -214,7 +214,7 @@ def test_a_proof_says_that_it_believes_label_of_support() -> None:
     weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
     weights["embed.W_E"][0], weights["unembed.W_U"][:, 0] = [1, 0], [1, 0]  # always yes
     proved = tsc.certify(Checkpoint(config, weights), limit=30).proved
-    assert proved[0].startswith("every string over exactly ab is right: logit at least 0.99")
+    assert "every string over exactly ab, however long, is right" in proved
     assert proved[-1].startswith("this believes the task 'attack_lies' that all strings over the")
     shipped = Checkpoint(config.replace(task="contains_all"), weights)
     assert "believes" not in "".join(tsc.certify(shipped, limit=30).proved)
