@@ -10,6 +10,7 @@ import numpy as np
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.tasks import trellis_of
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.judge import Judge
 from tsc_interp.trusted.language import written_table
@@ -18,7 +19,6 @@ from tsc_interp.trusted.replay import Replay, replay, sealed
 from tsc_interp.trusted.replay_tables import TableParts
 from tsc_interp.trusted.sets import Sets
 from tsc_interp.trusted.spec import read_model
-from tsc_interp.trusted.table import Trellis
 from tsc_interp.trusted.trees import Leaf, mask_text
 
 

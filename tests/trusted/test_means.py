@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
+from tsc_interp.tasks.trellis import Stage, Trellis
 from tsc_interp.trusted import order
 from tsc_interp.trusted.means import Sums
 from tsc_interp.trusted.order import Keys, PathRegions
 from tsc_interp.trusted.sets import Sets
 from tsc_interp.trusted.spans import Span
-from tsc_interp.trusted.table import Stage, Trellis
 
 LETTERS, LENGTH, D = 3, 4, 5
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tsc_interp.tasks.trellis import Stage, Trellis
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import deflated
-from tsc_interp.trusted.table import Stage, Trellis
 from tsc_interp.trusted.trees import Leaf, mask_of, mask_text, path_leaves
 
 

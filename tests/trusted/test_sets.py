@@ -10,8 +10,8 @@ import pytest
 from tests.trusted.test_means import brute, one_path
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
+from tsc_interp.tasks.trellis import Stage, Trellis
 from tsc_interp.trusted.sets import Layout, Sets, slots
-from tsc_interp.trusted.table import Stage, Trellis
 
 LETTERS = 4
 

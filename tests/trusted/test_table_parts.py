@@ -18,6 +18,7 @@ from tests.trusted.test_tables import adder
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import Maximum
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.trusted import language, replay_tables, spec, trees
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.errors import NotProved
@@ -25,7 +26,6 @@ from tsc_interp.trusted.language import read_table, written_table
 from tsc_interp.trusted.replay_tables import TableParts
 from tsc_interp.trusted.sets import Sets, slots
 from tsc_interp.trusted.spec import read_model
-from tsc_interp.trusted.table import Trellis
 from tsc_interp.trusted.trees import EACH, mask_of, mask_text
 
 CONFIG = ClassifierConfig(

@@ -21,7 +21,7 @@ from tsc_interp.results.base import Severity, Table
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.trusted.table import Index
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.counting.tally import json_integer
 from tsc_interp.verification.order.exact import longest_string
 

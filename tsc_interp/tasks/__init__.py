@@ -18,9 +18,9 @@ from tsc_interp.tasks.order import Brackets, EndsWith, Palindrome, SumSign
 from tsc_interp.tasks.regex import Regex
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Transducer
+from tsc_interp.tasks.trellis import Stage, Trellis
 from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.tasks.writing import Addition, Copy, Reverse
-from tsc_interp.trusted.table import Stage, Trellis
 
 __all__ = [
     "Addition",

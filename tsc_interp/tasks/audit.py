@@ -18,8 +18,8 @@ from tsc_interp.rules import Rule
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.tasks.unrolling import trellis_of
-from tsc_interp.trusted.table import Index, Trellis
 
 EVERY = 20_000
 """Up to so many inputs are all compared."""

@@ -23,8 +23,8 @@ from tsc_interp.strings import LETTERS
 from tsc_interp.task import Task
 from tsc_interp.tasks.machine import MOST_STATES
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Stage, Trellis, edge_order
 from tsc_interp.tasks.unrolling import trellis_of
-from tsc_interp.trusted.table import Stage, Trellis, edge_order
 
 
 class _HasFrame(Rule):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.errors import UsageError
-from tsc_interp.trusted.table import Index, Trellis, letter_stage
+from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
 
 MOST_STATES = 200_000
 """An exploration that finds more states than this is given up with a message."""

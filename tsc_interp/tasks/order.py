@@ -12,7 +12,7 @@ from tsc_interp.rules import Classes, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.automaton import OrderRule
 from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
-from tsc_interp.trusted.table import Trellis, make_stage
+from tsc_interp.tasks.trellis import Trellis, make_stage
 
 
 class SumSign(OrderRule):

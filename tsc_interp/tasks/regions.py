@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.trusted.table import Grouped, Index, Stage, Trellis
+from tsc_interp.tasks.trellis import Grouped, Index, Stage, Trellis
 
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.trusted.table import Index, Stage, Trellis, row_numbers
+from tsc_interp.tasks.trellis import Index, Stage, Trellis, row_numbers
 
 
 @dataclass(frozen=True, eq=False)

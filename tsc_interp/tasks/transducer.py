@@ -19,7 +19,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
 from tsc_interp.rules import Classes, LetterIndex, Rule, Whole
 from tsc_interp.strings import LETTERS
-from tsc_interp.trusted.table import Index, Stage, Trellis, edge_order, make_stage
+from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
 MOST_PLACES = 10_000
 """Letters of a prompt and of what is written after it."""

@@ -27,7 +27,7 @@ from tsc_interp.rules import (
 )
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.machine import MOST_STATES
-from tsc_interp.trusted.table import Index, Trellis, letter_stage
+from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
 
 Step = Callable[[Any, int], Hashable]
 LabelsOf = Callable[[list[Any]], Index]

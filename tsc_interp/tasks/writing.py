@@ -11,7 +11,7 @@ from pydantic import Field
 from tsc_interp.rules import LetterIndex, Whole
 from tsc_interp.strings import LETTERS
 from tsc_interp.tasks.transducer import MOST_PLACES, Writing
-from tsc_interp.trusted.table import Stage, Trellis, make_stage
+from tsc_interp.tasks.trellis import Stage, Trellis, make_stage
 
 
 class Addition(Writing):

@@ -13,11 +13,10 @@ There is no model in this file: only letters by index, places, and states.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,53 +24,16 @@ from numpy.typing import NDArray
 from tsc_interp.trusted.errors import UsageError
 
 Index = NDArray[np.int64]
+Table = TypeVar("Table", bound="Trellis")
 
 
-def _starts(*columns: Index) -> Index:
+def row_starts(*columns: Index) -> Index:
     """Where rows differ from the row before."""
     changes = np.ones(len(columns[0]), dtype=bool)
     changes[1:] = False
     for column in columns:
         changes[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(changes)
-
-
-class Grouped:
-    """The edges of a stage grouped by (source, target), and the groups by target.
-
-    Edges are in order of source and target, so a group is a slice. `reduceat` over `edge_starts`
-    gives a number per group, and over `source_starts` one per source. For targets the groups are
-    first brought into the order `by_target`, then cut at `target_starts`.
-    """
-
-    def __init__(self, source: Index, target: Index) -> None:
-        self.edge_starts = _starts(source, target)
-        self.group_of = np.repeat(
-            np.arange(len(self.edge_starts)), np.diff(self.edge_starts, append=len(source))
-        )
-        self.source, self.target = source[self.edge_starts], target[self.edge_starts]
-        self.source_starts = _starts(self.source)
-        self.by_target = np.argsort(self.target, kind="stable")
-        self.target_starts = _starts(self.target[self.by_target])
-        self.single = len(self.edge_starts) == len(source)
-
-    def of_edges(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... edge]` to `[... group]`."""
-        if self.single:
-            return values
-        return np.asarray(ufunc.reduceat(values, self.edge_starts, axis=-1))
-
-    def to_targets(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... group]` to `[... state after]`."""
-        if len(self.target_starts) == len(self.target):
-            return values[..., self.by_target]
-        return np.asarray(ufunc.reduceat(values[..., self.by_target], self.target_starts, axis=-1))
-
-    def to_sources(self, ufunc: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
-        """`[... group]` to `[... state before]`."""
-        if len(self.source_starts) == len(self.source):
-            return values
-        return np.asarray(ufunc.reduceat(values, self.source_starts, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,33 +55,9 @@ class Stage:
         return len(self.source)
 
     @cached_property
-    def symbols(self) -> tuple[Index, Index]:
-        """The different rows of letters `[symbol k]`, and the symbol of each edge."""
-        if not self.places:
-            return self.letters[:1], np.zeros(len(self), dtype=np.int64)
-        _, first, of_edge = np.unique(
-            row_numbers(self.letters.T), return_index=True, return_inverse=True
-        )
-        return self.letters[first], of_edge
-
-    @cached_property
     def by_letters(self) -> Index:
         """The edges in order of source, then letters."""
         return np.argsort(row_numbers((self.source, *self.letters.T)))
-
-    @cached_property
-    def grouped(self) -> Grouped:
-        """The edges by source and target."""
-        return Grouped(self.source, self.target)
-
-    def located(self, columns: Sequence[int], source: Index, letters: Index) -> Index:
-        """The edges with these sources and letters in these columns; -1 where there is none."""
-        rows = np.column_stack([self.source, self.letters[:, list(columns)]])
-        both = np.concatenate([rows, np.column_stack([source, letters])])
-        known, of_row = np.unique(row_numbers((both + 1).T), return_inverse=True)
-        edge = np.full(len(known), -1)
-        edge[of_row[: len(rows)]] = np.arange(len(rows))
-        return np.asarray(edge[of_row[len(rows) :]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,11 +116,6 @@ class Trellis:
         }
 
     @property
-    def every(self) -> tuple[NDArray[np.bool_], ...]:
-        """All edges, `[1 edge]` per stage."""
-        return tuple(np.ones((1, len(stage)), dtype=bool) for stage in self.stages)
-
-    @property
     def labels(self) -> tuple[int, ...]:
         """The answers of the last nodes."""
         return tuple(sorted(set(self.label.tolist())))
@@ -192,51 +125,7 @@ class Trellis:
         """The number of edges."""
         return sum(map(len, self.stages))
 
-    def path(self, letters: Index) -> list[int] | None:
-        """The edge of each stage that one input takes, or None where it is no path."""
-        edges, state = [], 0
-        if any(letters[place] != letter for place, letter in self.fixed):
-            return None
-        for stage in self.stages:
-            placed = (stage.letters == letters[list(stage.places)]).all(1)
-            matching = np.flatnonzero(placed & (stage.source == state))
-            if not len(matching):
-                return None
-            edges.append(int(matching[0]))
-            state = int(stage.target[matching[0]])
-        return edges
-
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of its inputs and labels, which claims about them name."""
-        content = hashlib.sha256(repr((self.length, self.fixed, self.label_stage)).encode())
-        content.update(np.ascontiguousarray(self.label, dtype=np.int64).tobytes())
-        for stage in self.stages:
-            content.update(repr((stage.places, stage.letters.shape)).encode())
-            for array in (stage.source, stage.target, stage.letters):
-                content.update(np.ascontiguousarray(array, dtype=np.int64).tobytes())
-        return content.hexdigest()
-
-    def labels_of(self, rows: Index) -> Index:
-        """The label of each input `[input place]`; -1 where it is no path."""
-        state, labels = np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        found = np.ones(len(rows), dtype=bool)
-        for place, letter in self.fixed:
-            found &= rows[:, place] == letter
-        for number, stage in enumerate(self.stages):
-            edges = stage.located(range(len(stage.places)), state, rows[:, list(stage.places)])
-            found &= edges >= 0
-            state = np.where(found, stage.target[edges], 0)
-            if number == self.label_stage:
-                labels = self.label[edges]
-        return np.where(found, labels, -1)
-
-    def label_of(self, letters: Index) -> int | None:
-        """The label of one input, or None where it is no path."""
-        edges = self.path(letters)
-        return None if edges is None else int(self.label[edges[self.label_stage]])
-
-    def of_label(self, label: int) -> Trellis:
+    def of_label(self, label: int) -> Self:
         """The inputs with this label, states with the same continuations merged.
 
         Example:
@@ -247,7 +136,7 @@ class Trellis:
         """
         return self.of_labels([label])
 
-    def of_labels(self, labels: Sequence[int]) -> Trellis:
+    def of_labels(self, labels: Sequence[int]) -> Self:
         """The inputs with one of these labels, states with the same continuations merged.
 
         Raises:
@@ -257,7 +146,7 @@ class Trellis:
         kept[self.label_stage] = (self.label[:, None] == np.array(labels)).any(1)
         return self.where(kept)
 
-    def where(self, kept: list[NDArray[np.bool_]]) -> Trellis:
+    def where(self, kept: list[NDArray[np.bool_]]) -> Self:
         """The inputs all of whose edges are kept, `[edge]` per stage; equal states merged.
 
         Raises:
@@ -302,7 +191,7 @@ def _trimmed(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> list[NDArray[np
     return kept
 
 
-def _merged(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> Trellis:
+def _merged(trellis: Table, kept: list[NDArray[np.bool_]]) -> Table:
     """From the end: states whose edges place the same letters and lead to the same states.
 
     In the label stage they must have the same labels, too.
@@ -315,7 +204,7 @@ def _merged(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> Trellis:
         edges = stage.by_letters[mask[stage.by_letters]]
         source, target = stage.source[edges], merged[stage.target[edges]]
         rows = np.column_stack([stage.letters[edges], label[edges], target])
-        starts = _starts(source)
+        starts = row_starts(source)
         ends = [*starts[1:].tolist(), len(source)]
         content, width = rows.tobytes(), rows[:1].nbytes
         names: dict[bytes, int] = {}
@@ -333,24 +222,11 @@ def _merged(trellis: Trellis, kept: list[NDArray[np.bool_]]) -> Trellis:
         rows = np.concatenate(parts)
         order = edge_order(sources, rows[:, -1], rows[:, :-2])
         sources, rows = sources[order], rows[order]
-        stages.insert(0, Stage(stage.places, sources, rows[:, -1], rows[:, :-2]))
+        stages.insert(0, type(stage)(stage.places, sources, rows[:, -1], rows[:, :-2]))
         if number == trellis.label_stage:
             labels = rows[:, -2]
-    return Trellis(trellis.length, trellis.fixed, tuple(stages), trellis.label_stage, labels)
-
-
-def make_stage(places: tuple[int, ...], source: Index, target: Index, letters: Index) -> Stage:
-    """A stage with its edges brought in order; see `edge_order`."""
-    order = edge_order(source, target, letters)
-    return Stage(places, source[order], target[order], letters[order])
-
-
-def letter_stage(place: int, target: Index) -> Stage:
-    """The stage of one place where any letter may stand: `target [state letter]` is where to."""
-    states, n_letters = target.shape
-    source = np.repeat(np.arange(states), n_letters)
-    letters = np.tile(np.arange(n_letters), states)[:, None]
-    return make_stage((place,), source, target.reshape(-1), letters)
+    made = tuple(stages)
+    return type(trellis)(trellis.length, trellis.fixed, made, trellis.label_stage, labels)
 
 
 def edge_order(source: Index, target: Index, letters: Index) -> Index:

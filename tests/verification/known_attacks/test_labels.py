@@ -17,7 +17,7 @@ from tsc_interp.probes.searched import searched
 from tsc_interp.tasks import EndsWith, trellis_of
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.machine import Machine
-from tsc_interp.trusted.table import Trellis, make_stage
+from tsc_interp.tasks.trellis import Trellis, make_stage
 from tsc_interp.verification import CertificateError
 from tsc_interp.verification.order.certificate_result import language_of
 from tsc_interp.verification.order.certificates import certify_order

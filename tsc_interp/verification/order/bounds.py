@@ -13,7 +13,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded, Probe
 from tsc_interp.verification.order.keys import Keys

@@ -17,10 +17,10 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import MAX_LENGTH, written_table
 from tsc_interp.trusted.replay import text_of
-from tsc_interp.trusted.table import Trellis
 from tsc_interp.verification.documents import write_certificate
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.tasks.regions import Regions
-from tsc_interp.trusted.table import Index
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import UNIT, Array
 from tsc_interp.verification.order.relax import Forms
 from tsc_interp.verification.order.sweeps import Head

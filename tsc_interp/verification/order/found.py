@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.stack import Stack
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import Array
 
 RIGHT, OPEN, SINGLY = -1, -2, -3

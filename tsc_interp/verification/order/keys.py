@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.trusted.table import Trellis
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array
 from tsc_interp.verification.order.exact import OrderedExact, letter_places, scaled
 

@@ -14,7 +14,7 @@ from time import monotonic
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import Array
 from tsc_interp.verification.order.bounds import SAME, STILL, Bounds
 from tsc_interp.verification.order.decide import Cuts, Decision

@@ -13,7 +13,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Regions, first_path
 from tsc_interp.tasks.stack import stacked
 from tsc_interp.tasks.transducer import Writing
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.found import Found
 

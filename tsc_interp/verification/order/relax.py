@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.trusted.table import Index
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds import intervals
 from tsc_interp.verification.bounds.activations import ACTIVATIONS
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval

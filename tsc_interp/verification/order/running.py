@@ -27,7 +27,7 @@ from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.regions import Regions
-from tsc_interp.trusted.table import Trellis
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.found import Found

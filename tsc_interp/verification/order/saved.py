@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.files import write_atomically
-from tsc_interp.trusted.table import Trellis
+from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.order.found import Found, Node
 from tsc_interp.verification.order.partition import Partition
 

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from tsc_interp.trusted.table import Index, Stage
+from tsc_interp.tasks.trellis import Index, Stage
 from tsc_interp.verification.bounds.intervals import Array
 
 

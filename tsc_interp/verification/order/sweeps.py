@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, MEAN_TINY, UNIT, Array
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys, used_letters
 from tsc_interp.verification.order.scores import Layout, Scores

@@ -17,7 +17,7 @@ import numpy as np
 from flint import arb, arb_mat, ctx
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.bounds.intervals import LEAST_WEIGHT, UNIT, Array, Interval
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.exact import OrderedExact

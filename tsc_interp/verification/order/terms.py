@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.bounds.intervals import UNIT, Array, Interval
 from tsc_interp.verification.order.directions import Bounded
 from tsc_interp.verification.order.keys import WEIGHT_UNITS, Keys

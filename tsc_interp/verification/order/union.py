@@ -13,7 +13,7 @@ from time import monotonic
 import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
-from tsc_interp.trusted.table import Index, Trellis
+from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.verification.order.scores import chunks
 
 _BITS_AT_ONCE = 1 << 24

@@ -27,8 +27,8 @@ from tsc_interp.task import given_task
 from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
+from tsc_interp.tasks.trellis import Index
 from tsc_interp.tasks.writing import Addition
-from tsc_interp.trusted.table import Index
 from tsc_interp.verification.order.exact import OrderedExact, longest_string
 from tsc_interp.verification.order.parts import Part, require_readable
 from tsc_interp.verification.order.running import run, searches_of
