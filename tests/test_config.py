@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
 
 import pytest
@@ -9,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import tsc_interp as tsc
 from tests.cases import CONFIGS, configs
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import ConfigError, UsageError
+from tsc_interp.errors import ConfigError, StringError, UsageError
 from tsc_interp.rules import AtLeast, ContainsAll
 from tsc_interp.training.config import TrainingConfig
 
@@ -109,3 +111,20 @@ def test_a_string_in_its_tokens_names_is_read_back(names, letters, named):
     canonical = config.alphabet.canonical
     assert config.named(letters) == named
     assert canonical(config.filled([named])[0]) == canonical(letters)
+
+
+@pytest.mark.parametrize("text", ["( q", "<x", "(){", "<x>(", "( {3}"])
+def test_errors_speak_of_the_names_of_tokens(text: str) -> None:
+    config = ClassifierConfig(token_names=("(", ")", "<x>"))
+    with pytest.raises(StringError, match=r"no token .*\(, \), <x>, with spaces between"):
+        config.filled([text])
+
+
+def test_a_verdict_names_its_first_error_in_the_names_of_tokens() -> None:
+    plain = tsc.load("generalization-errors").to_checkpoint()
+    named = replace(plain, config=plain.config.replace(token_names=("x", "y", "<z>")))
+    verdict = tsc.verify(named, 70)
+    assert "the first x y{66}" in repr(verdict)
+    assert verdict.shortest is not None
+    assert (verdict.shortest.string, verdict.shortest.text) == ("ab{66}", "x y{66}")
+    assert "x y{66}" in repr(tsc.horizon(named))

@@ -19,6 +19,8 @@ import tsc_interp as tsc
 from studies.public_models.readers import State, causal, normed
 
 DIGITS = 10
+MICRO_END = 12
+"""The token that ends the answer, of models with 14 tokens."""
 EPS = 1e-5
 _SHORT = {"blocks.0.attn.": "", "blocks.0.ffn.": "", "blocks.0.": "", "norm": "ln"}
 _NORMS = {"blocks.0.ln1": "ln1", "blocks.0.ln2": "ln2", "ln_final": "ln_f"}

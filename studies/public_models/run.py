@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 import tsc_interp as tsc
-from studies.public_models.micro_adder import micro_adder, micro_outputs, micro_state
+from studies.public_models.micro_adder import MICRO_END, micro_adder, micro_outputs, micro_state
 from studies.public_models.names import KNOWN
 from studies.public_models.readers import (
     adder,
@@ -59,23 +59,25 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="to search, per model")
     parser.add_argument("--certify", type=float, default=CERTIFY, help="per certificate; 0: none")
+    parser.add_argument("--stop", action="store_true", help="adders must write their end token too")
     parser.add_argument("--store", type=Path, default=RESULTS / "public_models.json")
     asked = parser.parse_args(arguments)
     paths = sorted(asked.folder.glob("*.pt"))
     if not paths:
         sys.exit(f"no .pt file in {asked.folder}; put your copies of public models there")
     for path in paths:
-        row = row_within(path, asked.seconds, asked.certify) | {"seconds_allowed": asked.seconds}
+        row = row_within(path, asked.seconds, asked.certify, asked.stop)
+        row["seconds_allowed"] = asked.seconds
         print(line(row), flush=True)
         keep(asked.store, row)
 
 
-def row_within(path: Path, seconds: float, certify: float) -> Row:
+def row_within(path: Path, seconds: float, certify: float, stop: bool = False) -> Row:
     """`row_of` in a process of its own, which is ended if it takes far longer than it may."""
     limit = 2 * (seconds + 2 * certify) + 60
     with get_context("spawn").Pool(1) as pool:  # ends its process when it is left
         try:
-            return pool.apply_async(row_of, (path, seconds, certify)).get(limit)
+            return pool.apply_async(row_of, (path, seconds, certify, stop)).get(limit)
         except TimeoutError:
             return identity(path) | {"refused": f"no verdict within {limit:.0f} s"}
 
@@ -94,18 +96,23 @@ def identity(path: Path) -> Row:
     return {"file": path.name, "sha256": key, **KNOWN.get(key, {"name": path.stem})}
 
 
-def row_of(path: Path, seconds: float, certify: float) -> Row:
+def row_of(path: Path, seconds: float, certify: float, stop: bool = False) -> Row:
     """Everything the table says about one file; `refused` says why there is no more."""
     row = identity(path)
     try:
-        subject = read(path)
+        subject = read(path, stop=stop)
     except (TscError, KeyError, ValueError) as error:
         return row | {"refused": f"{type(error).__name__}: {error}"}
-    return row | measured(subject, seconds, certify)
+    answer = {"specification": "digits and stop"} if stop else {}
+    return row | answer | measured(subject, seconds, certify)
 
 
-def read(path: Path) -> Subject:
+def read(path: Path, *, stop: bool = False) -> Subject:
     """The model in a file, by the names of its tensors.
+
+    Args:
+        path: The file.
+        stop: Whether a MicroAdder with an end token has to write it after the digits.
 
     Raises:
         ValueError: If the format is not known.
@@ -117,7 +124,8 @@ def read(path: Path) -> Subject:
         return Subject(adder(path, task), partial(adder_outputs, adder_state(path)))
     if "model_state_dict" in content:
         signs = (0,) if content["config"]["vocab_size"] == 10 else None
-        task = tsc.tasks.Addition(operands="least", plus=signs, equals=signs)
+        end = (MICRO_END,) if stop and signs is None else ()
+        task = tsc.tasks.Addition(operands="least", plus=signs, equals=signs, end=end)
         return Subject(micro_adder(path, task), partial(micro_outputs, micro_state(path)))
     if "blocks.1.attn.W_Q" in content:
         raise ValueError("more than one layer; order-sensitive models are decided with one")

@@ -69,7 +69,7 @@ test("in one dimension the plane has nothing to add", () => {
 test("numbers are written for people", () => {
   assert.deepEqual(
     [show(-8.29452), show(0.00001234), show(12345678), show(0), show(-Infinity)],
-    ["−8.295", "1.23e-5", "1.23e7", "0", "−∞"],
+    ["−8.295", "1.23·10⁻⁵", "1.23·10⁷", "0", "−∞"],
   );
   assert.deepEqual([showCount(1234567), showCount(999)], ["1,234,567", "999"]);
   assert.deepEqual(

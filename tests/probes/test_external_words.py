@@ -18,8 +18,8 @@ from tsc_interp.interventions.hooks import intervene
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 from tsc_interp.model.hooked import HookedClassifier
+from tsc_interp.report.asked import Asked
 from tsc_interp.report.card import ModelCard
-from tsc_interp.report.outside_card import Asked
 from tsc_interp.report.scoring import sensible_strings
 
 

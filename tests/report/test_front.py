@@ -8,7 +8,6 @@ import pytest
 
 import tsc_interp as tsc
 from tsc_interp.report import Report
-from tsc_interp.report.card import ModelCard
 from tsc_interp.report.dissection import Head, Share, colours_of, dissect
 from tsc_interp.report.front import front, length_axis, place, seen_by
 from tsc_interp.report.reach import Reach
@@ -50,7 +49,8 @@ def test_shares_of_test_strings_and_of_all_strings_are_reconciled(report: Report
     assert known is not None
     wrong = known.false_positives[0] + known.false_negatives[0]
     share = wrong / ((3**201 - 3) // 2)
-    assert f"7.0% of the test strings, but only {share:.0e} of all strings up to 200" in words
+    mantissa = f"{share:.2e}".removesuffix("e-34")
+    assert f"7.0% of the test strings, but only {mantissa}·10⁻³⁴ of all strings up to 200" in words
 
 
 def test_about_is_a_table(report: Report) -> None:
@@ -119,7 +119,6 @@ def test_models_right_on_every_test_string_show_their_first_error(name: str, fir
 
 def test_what_the_model_saw_is_what_its_file_says(report: Report) -> None:
     card = report.models[0].card
-    assert isinstance(card, ModelCard)
     assert seen_by(card) == {"trained": 10, "validated": 50, "tested": 200}
     longer = {"training": {"train": {"max_length": 30}}}
     assert seen_by(replace(card, provenance=longer)) == {"trained": 30, "tested": 200}
@@ -147,7 +146,6 @@ def test_a_letter_that_no_head_reads_is_the_cause_where_it_is_missing() -> None:
     assert shown.cause is not None
     assert shown.string == "b"
     assert shown.cause.startswith("No head reads `a` (both heads read `b`)")
-    assert isinstance(model.card, ModelCard)
     assert model.card.lesson() == "lower-magnitude is wrong on `b` (one b)."
 
 

@@ -80,8 +80,7 @@ def test_a_deeper_model_is_searched_for_its_page(tmp_path: Path) -> None:
     original = tl_model(1, n_layers=2, normalization_type="LN")
     checkpoint = tsc.from_transformer_lens(original, tokens=ABC, query=3, task="before")
     report = tsc.analyze(checkpoint, seconds=5)
-    card = report.models[0].outside
-    assert card is not None
+    card = report.models[0].card
     assert {"patterns", "attribution", "ablation"} <= set(report.models[0].sections)
     assert "answers “" in report.findings[0].text
     assert card.weight_hash == checkpoint.weight_hash()

@@ -48,7 +48,7 @@ def test_results_are_the_probes_own(report: Report) -> None:
     """Oracle: the same probes asked one by one; only rows have other names here."""
     model = transformer_lens_model()
     assert [result.probe for result in report.models[0].results] == PROBES
-    order = list(report.models[0].outside.asked.shown)
+    order = list(report.models[0].card.asked.shown)
     for name in PROBES:
         options = {"direction": model.W_U[:, 2]} if name == "attribution" else {}
         if name != "circuits-weights":
@@ -99,17 +99,18 @@ def test_every_form_and_back(report: Report, tmp_path: Path) -> None:
 
 def test_the_model_card_says_what_it_is_and_what_was_asked(report: Report) -> None:
     model = transformer_lens_model()
-    facts = dict(report.models[0].outside.facts())
+    card = report.models[0].card
+    facts = dict(card.first_facts() + card.facts())
     expected = {
-        "layers": "2", "heads": "2", "d_model": "12", "d_head": "3", "d_mlp": "5", "norm": "LN",
+        "layers": "2", "heads": "2", "d model": "12", "d head": "3", "d mlp": "5", "norm": "LN",
         "activation": "gelu", "positions": "standard", "attention": "causal", "vocabulary": "9",
         "longest input": "11", "number format": "float32", "rows": "5 of 5 given",
         "tokens a row": "7", "read at position": "4", "attention mask": "none",
         "read-out direction": "a vector of 12 numbers",
-        "parameters": f"{sum(p.numel() for p in model.parameters()):,}",
+        "Parameters": f"{sum(p.numel() for p in model.parameters()):,}",
     }  # fmt: skip
     assert {name: facts[name] for name in expected} == expected
-    card = report.models[0].outside
+    card = report.models[0].card
     assert card.weight_hash == weight_hash(model)
     assert card.weight_hash != weight_hash(make_transformer_lens_model(seed=4))
     assert card.asked.texts()[0][1].split() == [
@@ -130,7 +131,7 @@ def test_the_python_of_a_section_gives_it_again(report: Report, tmp_path: Path) 
 
 def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, Report]) -> None:
     model, tokens, report = many
-    card = report.models[0].outside
+    card = report.models[0].card
     assert len(card.asked.rows) == outside.MOST_ROWS
     assert card.asked.rows[0] == 0
     assert card.asked.rows[-1] == 89
@@ -155,7 +156,7 @@ def test_rows_that_do_not_fit_are_refused_with_what_would(monkeypatch: Any) -> N
     fits = int(re.findall(r"rows of (\d+) tokens fit", str(caught.value))[0])
     assert 1 <= fits < 7
     some = tsc.analyze(model, TOKENS[:, :fits], probes=["margin"])
-    assert len(some.models[0].outside.asked.rows) >= 1
+    assert len(some.models[0].card.asked.rows) >= 1
 
 
 def test_masks_and_one_query_per_row_reach_the_probes() -> None:
@@ -165,9 +166,9 @@ def test_masks_and_one_query_per_row_reach_the_probes() -> None:
     report = tsc.analyze_tokens(model, TOKENS, probes="specialization", attention_mask=mask)
     alone = run_probe("specialization", model, TOKENS, attention_mask=mask)
     assert report["specialization"].findings == alone.findings
-    assert report.models[0].outside.asked.query == (6, 4, 6, 6, 6)
+    assert report.models[0].card.asked.query == (6, 4, 6, 6, 6)
     chosen = tsc.analyze_tokens(model, TOKENS, probes="specialization", query=[1, 2, 3, 4, 5])
-    assert chosen.models[0].outside.asked.query == (1, 2, 3, 4, 5)
+    assert chosen.models[0].card.asked.query == (1, 2, 3, 4, 5)
     assert "positions 1 to 5" in chosen.findings[0].text
 
 
@@ -256,7 +257,7 @@ def test_a_wrong_input_that_was_found_comes_first() -> None:
     assert "proved wrong" in verdict.text
     assert "3 are wrong (1.50%, 95% interval 0.31% to 4.32%)" in verdict.text
     assert report["patterns"].strings[0].name.startswith("row 0")
-    assert report.models[0].outside.asked.tokens[0] == WRONG
+    assert report.models[0].card.asked.tokens[0] == WRONG
     assert Report.from_json(report.to_json()).models == report.models
 
     nothing = FOUND.model_copy(update={"tokens": None, "examples": ()})
@@ -279,7 +280,7 @@ def test_a_wrong_input_that_was_found_comes_first() -> None:
 
 def test_a_search_brings_its_rows_its_names_and_where_it_is_read(tmp_path: Path) -> None:
     report = tsc.analyze(transformer_lens_model(), found=FOUND, name="mine")
-    asked = report.models[0].outside.asked
+    asked = report.models[0].card.asked
     assert (asked.tokens, set(asked.query)) == (FOUND.examples, {5})
     assert asked.names[2] == "TWO"
     page = report.save(tmp_path / "out", plotlyjs="cdn").read_text()

@@ -141,11 +141,12 @@ def number(digits: Any, order: str, base: int) -> int:
     return int(sum(int(d) * base**i for i, d in enumerate(digits[::-1])))
 
 
-@pytest.mark.parametrize(("operands", "total", "carry"), product(
-    ["most", "least"], ["most", "least"], [True, False],
+@pytest.mark.parametrize(("operands", "total", "carry", "end"), product(
+    ["most", "least"], ["most", "least"], [True, False], [(), (5,)],
 ))  # fmt: skip
-def test_addition_adds(operands: str, total: str, carry: bool) -> None:
-    task = Addition(digits=2, base=3, operands=operands, total=total, carry_digit=carry)
+def test_addition_adds(operands: str, total: str, carry: bool, end: tuple[int, ...]) -> None:
+    task = Addition(digits=2, base=3, operands=operands, total=total, carry_digit=carry, end=end)
+    assert task.n_steps == 2 + carry + len(end)
     for step in range(task.n_steps):
         trellis, seen = task.step_trellis(step), 0
         for label in trellis.labels:
@@ -155,7 +156,7 @@ def test_addition_adds(operands: str, total: str, carry: bool) -> None:
                 assert (row[2], row[5]) == (3, 4)
                 a, b = (number(part, operands, 3) for part in (row[:2], row[3:5]))
                 digits = [(a + b) // 3**i % 3 for i in range(2 + carry)]
-                digits = digits[::-1] if total == "most" else digits
+                digits = [*(digits[::-1] if total == "most" else digits), *end]
                 assert [*row[6:], label] == digits[: step + 1]
         assert seen == 81
     assert task.labels(np.array([[1, 2, 3, 0, 1, 4, -1]])).shape == (1,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tests.verification.ordered_models import ordered_checkpoint, with_task
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.errors import OutputError, UsageError
+from tsc_interp.tasks import Addition
 from tsc_interp.verification import questions
 from tsc_interp.verification.order import saved
 
@@ -218,3 +220,31 @@ def test_endless_seconds_are_refused(call: str) -> None:
     models = ["walkthrough"] * (2 if call == "diff" else 1)
     with pytest.raises(UsageError, match="seconds is a finite number, such as 3600, got inf"):
         getattr(tsc, call)(*models, seconds=float("inf"))
+
+
+@pytest.mark.parametrize("stops", [False, True])
+def test_a_stop_token_is_part_of_the_task(stops: bool) -> None:
+    """One adder, every digit right; with the stop token in the task it has to be written, too."""
+    digits, base = 2, 3
+    plain = carry_adder(digits, base)
+    task = Addition(digits=digits, base=base, end=(base + 2,))
+    old = plain.config
+    config = old.replace(
+        n_letters=old.n_letters + 1, n_outputs=old.n_outputs + 1, d_model=old.d_model + 1,
+        n_positions=old.n_positions + 1, task=task, token_names=(*old.token_names, "END"),
+    )  # fmt: skip
+    weights = {}
+    for name, shape in config.weight_shapes().items():
+        weights[name] = np.zeros(shape)
+        weights[name][tuple(map(slice, plain.weights[name].shape))] = plain.weights[name]
+    # A feature of its own says that all digits are written, and reads out as the stop token.
+    weights["pos_embed.W_pos"][-1, -1] = 1
+    weights["unembed.W_U"][-1, -1] = 2000 * stops
+    weights["unembed.b_U"][-1] = -1000
+    model = tsc.from_arrays(config, weights)
+    verdict = tsc.verify(model)
+    assert (verdict.inputs, verdict.wrong) == (81, 0 if stops else 81)
+    assert [step.wrong for step in verdict.counts] == [0, 0, 0, 0 if stops else 81]
+    digits_only = replace(model, config=config.replace(task=Addition(digits=digits, base=base)))
+    assert tsc.verify(digits_only).wrong == 0
+    assert tsc.check(tsc.certify(model), model)

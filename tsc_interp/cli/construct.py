@@ -116,7 +116,7 @@ def _sentences(model: Construction, proof: Certificate | None) -> list[str]:
         return [*sentences, "Proved: right on every string of every length."]
     sentences.append(f"Proved: right on every string up to {reach.verified_length:,} letters.")
     if reach.shortest is not None:
-        sentences.append(f"The first error is {reach.shortest.string}.")
+        sentences.append(f"The first error is {reach.shortest.text}.")
     elif model.length is None:
         sentences.append("Beyond that it is right by a proof on paper (documentation, construct).")
     return sentences

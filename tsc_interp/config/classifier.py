@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from pydantic import field_validator, model_validator
 
 from tsc_interp.config.options import ClassifierOptions
 from tsc_interp.config.shapes import weight_shapes
-from tsc_interp.errors import UnsupportedError
+from tsc_interp.errors import StringError, UnsupportedError, shorten
 from tsc_interp.memory import require_memory
 from tsc_interp.rules import Classes
 from tsc_interp.strings import letters_of_tokens
@@ -20,6 +21,7 @@ from tsc_interp.task_check import check_supports
 if TYPE_CHECKING:
     from tsc_interp.frames.frame import Frame
 
+_NAMES_SHOWN = 16
 _NAMED_RUN = re.compile(r"(.)(\{[0-9]+\})?", re.DOTALL)
 _COUNTED_NAME = re.compile(r"(.+)(\{[0-9]+\})", re.DOTALL)
 
@@ -167,7 +169,11 @@ class ClassifierConfig(ClassifierOptions):
         return [self.alphabet.letters.index(letter) for letter in expanded]
 
     def _unnamed(self, text: str) -> str:
-        """The letters for a text of token names; a text of letters, or of neither, unchanged."""
+        """The letters for a text of token names; a text of letters unchanged.
+
+        Raises:
+            StringError: It is neither.
+        """
         if not self.token_names or not isinstance(text, str):
             return text
         words = text.split()
@@ -180,9 +186,19 @@ class ClassifierConfig(ClassifierOptions):
             runs = _NAMED_RUN.findall(text)
         names = [name for name, _ in runs]
         if not names or not set(names) <= set(self.token_names):
-            return text
+            with suppress(StringError):
+                self.alphabet.runs(text)
+                return text
+            raise self._no_token(text, [self._run(word)[0] for word in words])
         letters = dict(zip(self.token_names, self.alphabet.letters, strict=True))
         return "".join(letters[name] + repeat for name, repeat in runs)
+
+    def _no_token(self, text: str, names: Sequence[str]) -> StringError:
+        shown = [*self.token_names[:_NAMES_SHOWN], *["..."] * (self.n_letters > _NAMES_SHOWN)]
+        wrong = next((name for name in names if name not in self.token_names), text)
+        problem = f"there is no token {shorten(wrong)}"
+        allowed = f"tokens are {', '.join(shown)}, with spaces between and repeats such as "
+        return StringError(text, None, problem, f"{allowed}{self.token_names[0]}{{3}}")
 
     def _run(self, word: str) -> tuple[str, str]:
         """A token's name and how often: `red{5}`, unless that is itself a name."""

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 from plotly.subplots import make_subplots
 
+from tsc_interp.output.numbers import percent
 from tsc_interp.plots.colours import diverging
 from tsc_interp.plots.labels import CHARACTER_WIDTH, LINE_HEIGHT
 from tsc_interp.plots.style import new_figure
@@ -63,9 +64,9 @@ def heat(
 
 def _write(number: float, form: str) -> str:
     """Formatted: what rounds to nothing has no sign, and what is not all of it does not say so."""
+    if form[0] == "." and form[-1] == "%":
+        return percent(number, int(form[1:-1])).replace("over ", ">")
     text = format(number, form)
-    if form.endswith("%") and number < 1 and float(text.rstrip("%")) >= 100:
-        return f">{format(1 - 10.0 ** -(len(text.partition('.')[2].rstrip('%')) + 2), form)}"
     return text if any(digit in "123456789" for digit in text) else text.lstrip("+-")
 
 

@@ -1,4 +1,9 @@
-"""Who a classifier is, exactly, and the first thing to know about it."""
+"""Who a model is, exactly, and the first thing to know about it.
+
+A card is of a classifier or of any model of TransformerLens. It holds whatever evidence there is:
+test strings, how far it is proved right, every input decided, a search for wrong inputs, or only
+the rows of token ids that it was asked about.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.output.numbers import counted
+from tsc_interp.report.asked import Asked, Tested
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters, written_out
 from tsc_interp.report.scoring import TestScore
@@ -19,6 +26,7 @@ from tsc_interp.source_report import TEST_LENGTH
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
 
+NOT_TESTED = "Not tested: no label was given, so nothing here is known to be right or wrong."
 MOST_NAMED = 5
 """Letters whose meaning fits into a verdict."""
 
@@ -34,11 +42,18 @@ class ModelCard(Stored):
     parameters: int
     weight_hash: str
     config: Mapping[str, Any]
+    """Options of a classifier; of another model its layers, heads, widths, norm, ..."""
     provenance: Mapping[str, Any] = field(default_factory=dict)
     test: TestScore | None = None
     reach: Reach | None = None
     order: OrderSummary | None = None
     """Of an order-sensitive model: every input, decided."""
+    tested: Tested | None = None
+    """What a search for wrong inputs said."""
+    asked: Asked | None = None
+    """Of a model that is not asked in strings: the rows of token ids."""
+    kind: str = ""
+    """The class of a model of TransformerLens."""
 
     @classmethod
     def of(
@@ -73,16 +88,27 @@ class ModelCard(Stored):
     def facts(self) -> list[tuple[str, str]]:
         """Configuration and provenance as rows of a table: ("train max length", "10")."""
         config = {name: value for name, value in self.config.items() if name != "task"}
-        return [*_rows(config), *_rows(self.provenance)]
+        kind = {"kind": self.kind} if self.kind else {}
+        return [*_rows({**kind, **config}), *_rows(self.provenance)]
+
+    def first_facts(self) -> list[tuple[str, str]]:
+        """What it is, line by line; empty lines are left out."""
+        lines = [("Checkpoint", self.typed), ("Task", self.task),
+                 ("Parameters", f"{self.parameters:,}")]  # fmt: skip
+        lines += [] if self.asked is None else self.asked.facts()
+        return [(name, text) for name, text in lines if text]
 
     @property
-    def on_disk(self) -> bool:
-        """Whether `source` can be typed; what was imported and not saved has a name only."""
-        return "imported_from" not in self.provenance or self.source.endswith(SUFFIX)
+    def typed(self) -> str:
+        """What to type for it; nothing for a model that was imported and not saved."""
+        saved = "imported_from" not in self.provenance or self.source.endswith(SUFFIX)
+        return self.source if saved else ""
 
     def verdict(self) -> Finding:
         """The first things to know: does it fail, how often, from which length on, on what."""
         name = self.name.replace("`", "'")  # a sentence sets what is between backticks as code
+        if self.asked is not None:
+            return self._of_rows(name, self.asked)
         sentences = [f"{name} answers “{self.task}?” with {self.parameters:,} parameters."]
         numbers: dict[str, Cell] = {}
         if self.test is not None:
@@ -100,6 +126,21 @@ class ModelCard(Stored):
         if self.test is None and self.reach is None and self.order is None:
             sentences.append(self._untested())
         return Finding.of(" ".join(sentences), numbers, self._severity())
+
+    def _of_rows(self, name: str, asked: Asked) -> Finding:
+        """What a search for errors said, what the model is, and what was asked."""
+        layers, heads = self.config["layers"], self.config["heads"]
+        of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
+        judged = self.tested or Tested("note", NOT_TESTED)
+        asks = f" and answers “{self.task}?”" if self.task else ""
+        text = (
+            f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
+            f"{counted(self.parameters, 'parameter')}{asks}. {asked.sentence()}"
+        )
+        numbers: dict[str, Cell] = {
+            "layers": layers, "heads": heads, "parameters": self.parameters,
+        }  # fmt: skip
+        return Finding.of(text, numbers, judged.severity)
 
     def lesson(self) -> str | None:
         """The one sentence to remember: how far the model is right, and where it first is not."""

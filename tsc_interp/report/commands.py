@@ -7,7 +7,6 @@ import shlex
 
 from tsc_interp.checkpoints.run_directory import run_of
 from tsc_interp.laboratories.base import LabResult
-from tsc_interp.report.card import ModelCard
 from tsc_interp.report.content import ReportContent
 
 _OUTSIDE = """import json
@@ -35,7 +34,7 @@ def command(report: ReportContent, probe: str | None = None) -> str:
     parts = ["tsc-interp", "analyze", "--checkpoint", where]
     parts += [] if epoch is None else ["--epoch", str(epoch)]
     parts += [part for other in others for part in ("--compare", _at_epoch(other))]
-    if report.models[0].outside is None:  # else the whole report has the search's inputs
+    if report.models[0].card.asked is None:  # else the whole report has the search's inputs
         parts += [*(["--probe", probe] if probe else []), *report.models[0].strings]
     return " ".join(_shell(part) for part in parts)
 
@@ -48,7 +47,7 @@ def python(report: ReportContent, probe: str) -> str:
         f"{opening}# checkpoint: as tsc.from_transformer_lens or tsc.from_torch gave it; "
         f"its weight hash is {card.weight_hash[:12]}...\n"
     )
-    if not isinstance(card, ModelCard):
+    if card.asked is not None:
         if first:
             return f"{opening}tsc.analyze({_python(first)})[{probe!r}]"
         if card.task:
@@ -92,9 +91,7 @@ def lab_python(result: LabResult) -> str:
 
 def _sources(report: ReportContent) -> list[str]:
     """What to type for each model; nothing for one that is in a Python process only."""
-    cards = [model.card for model in report.models]
-    return [card.source if not isinstance(card, ModelCard) or card.on_disk else ""
-            for card in cards]  # fmt: skip
+    return [model.card.typed for model in report.models]
 
 
 def _shell(part: str) -> str:

@@ -32,7 +32,7 @@ class ReportContent:
     @property
     def comparison(self) -> list[str]:
         """Of two models: what changed from the first to the second, and where they differ."""
-        cards = [model.card for model in self.models if isinstance(model.card, ModelCard)]
+        cards = [model.card for model in self.models if model.card.asked is None]
         if len(cards) != 2:
             return []
         changed = changes(cards[0], cards[1], self.short_names)

@@ -71,7 +71,6 @@ class Front:
 
 def front(model: ModelReport) -> Front:
     card = model.card
-    assert isinstance(card, ModelCard)
     if card.order is not None:
         return Front(None, "", None, None, _order(model, card.order))
     dissection = dissect(model)

@@ -50,7 +50,7 @@ def render_html(
         disagreements=disagreements(report),
         difference_map=difference_picture(report),
         fronts=[
-            front(model) if model.outside is None else outside_front(model, model.outside)
+            front(model) if model.card.asked is None else outside_front(model)
             for model in report.models
         ],
         sections=[_section(report, name) for name in sorted(names, key=lambda n: n != "dynamics")],

@@ -42,8 +42,8 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             lines += [f"- {prose(danger)}"] if danger else []
             lines += ["", *_table(order.table())]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]
-        if model.outside is not None:
-            facts = tuple(model.outside.facts())
+        if model.card.asked is not None:
+            facts = (*model.card.first_facts(), *model.card.facts())
             title = "The model, and what was asked"
             lines += [*_table(Table.from_rows(title, (title, ""), facts)), ""]
     for name in report.probe_names():

@@ -15,7 +15,6 @@ from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.probes.registry import find_probe
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
-from tsc_interp.report.outside_card import KIND, OutsideCard
 from tsc_interp.results.base import Finding, ProbeResult, worst_first
 
 R = TypeVar("R", bound=ProbeResult)
@@ -76,7 +75,7 @@ def section_of(sections: Mapping[str, Section], probe: str) -> Section:
 
 @dataclass(frozen=True, repr=False)
 class ModelReport(Displayed):
-    card: ModelCard | OutsideCard
+    card: ModelCard
     strings: tuple[str, ...]
     results: tuple[ProbeResult, ...]
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -94,18 +93,13 @@ class ModelReport(Displayed):
     def probe(self, name: str) -> Probe:
         """A probe, in the words of this model: letters, or tokens where there is no task."""
         probe = find_probe(name)
-        return probe.of_tokens() if isinstance(self.card, OutsideCard) else probe
+        return probe if self.card.asked is None else probe.of_tokens()
 
     def result(self, probe: str, kind: type[R]) -> R | None:
         """What a probe answered, if it was asked."""
         section = self.sections.get(probe)
         result = None if section is None else section.result
         return result if isinstance(result, kind) else None
-
-    @property
-    def outside(self) -> OutsideCard | None:
-        """The card of a TransformerLens model without a task; None for a classifier."""
-        return self.card if isinstance(self.card, OutsideCard) else None
 
     @property
     def figures(self) -> DrawnWhenAsked:
@@ -126,9 +120,9 @@ class ModelReport(Displayed):
         verdict, *others = self.findings()
         serious = [pair for pair in others if pair[1].severity in ("failure", "warning")]
         reassuring = [pair for pair in others if pair[1].severity == "good"]
-        chosen = others if self.outside else serious or reassuring or others
+        chosen = others if self.card.asked else serious or reassuring or others
         first = dict(reversed(chosen))  # the last one written stays
-        if not self.outside:
+        if self.card.asked is None:
             first = self._one_line_each(first)
         return [verdict, *((name, first[name]) for name in self.sections if name in first)]
 
@@ -167,11 +161,9 @@ class ModelReport(Displayed):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ModelReport:
-        card = data["model"]
-        outside = card.get("kind") == KIND
         confirmation = data.get("confirmation")  # reports from before had none
         return cls(
-            card=OutsideCard.from_dict(card) if outside else ModelCard.from_dict(card),
+            card=ModelCard.from_dict(data["model"]),
             strings=tuple(data["strings"]),
             results=tuple(_result(result) for result in data["results"]),
             not_run=dict(data["not_run"]),

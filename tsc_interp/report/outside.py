@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.arguments import checked
-from tsc_interp.checkpoints.checkpoint import SUFFIX, Checkpoint
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.falsification.falsify import falsify
 from tsc_interp.falsification.result import Falsification
@@ -31,10 +31,10 @@ from tsc_interp.probes.readout import readouts
 from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.probes.token_rows import Query, Rows, TokenNames, name_of, need_method, token_rows
+from tsc_interp.report.asked import Asked, Tested
 from tsc_interp.report.asking import ask, ask_each, chosen_probes
-from tsc_interp.report.card import short_name
+from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.outside_card import Asked, OutsideCard, Tested
 from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.report.report import Report
 from tsc_interp.results.arrays import LabeledArray
@@ -121,13 +121,15 @@ def analyze_tokens(
     rows = _read_rows(model, batch)
     asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
     asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
-    card = OutsideCard(
+    card = ModelCard(
         name=model_name(model) if name is None else str(name),
         kind=type(model).__name__,
+        source="",
+        task="",
         tested=None if found is None else Tested.of(found),
         parameters=parameters_of(model),
         weight_hash=weight_hash(model),
-        shape=describe(model),
+        config=describe(model),
         asked=asked,
     )
 
@@ -188,11 +190,9 @@ def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progre
         load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search, progress=progress
     )
     (model,) = report.models
-    assert isinstance(model.card, OutsideCard)
     source = checkpoint.source or model.card.name
-    typed = "imported_from" not in checkpoint.provenance or source.endswith(SUFFIX)
     card = replace(
-        model.card, name=short_name(source), source=source if typed else "",
+        model.card, name=short_name(source), source=source, provenance=checkpoint.provenance,
         task=checkpoint.config.task.describe(),
         parameters=checkpoint.n_parameters, weight_hash=checkpoint.weight_hash(),
     )  # fmt: skip

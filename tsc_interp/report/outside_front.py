@@ -14,9 +14,9 @@ from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation.result import AblationResult, Answers
 from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.outside_card import OutsideCard
 
 MOST_HEADS = 4
 MOST_SHARES = 6
@@ -59,7 +59,7 @@ class OutsideFront:
     """Wrong answers, by kind of input."""
 
 
-def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
+def outside_front(model: ModelReport) -> OutsideFront:
     effects = model.result("attribution", AttributionResult)
     patterns = model.result("patterns", PatternsResult)
     ablation = model.result("ablation", AblationResult)
@@ -69,13 +69,13 @@ def outside_front(model: ModelReport, card: OutsideCard) -> OutsideFront:
         attention = Markup(patterns.view(_first(patterns, answers)).to_html())
     return OutsideFront(
         attention=attention,
-        row=None if effects is None else _apart(card, effects, patterns),
+        row=None if effects is None else _apart(model.card, effects, patterns),
         needed=() if answers is None else _needed(answers, patterns),
         rows=0 if answers is None else answers.rows,
         confirmed="" if ablation is None or answers is None else _confirmed(ablation, answers),
-        rates=() if card.tested is None else tuple(
+        rates=() if model.card.tested is None else tuple(
             Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
-            for of, wrong, tried in card.tested.rates
+            for of, wrong, tried in model.card.tested.rates
         ),
     )  # fmt: skip
 
@@ -89,9 +89,10 @@ def _first(patterns: PatternsResult, answers: Answers | None) -> tuple[int, int]
 
 
 def _apart(
-    card: OutsideCard, effects: AttributionResult, patterns: PatternsResult | None
+    card: ModelCard, effects: AttributionResult, patterns: PatternsResult | None
 ) -> RowApart:
     """The wrong input that was found, or else the row with the largest read-out in size."""
+    assert card.asked is not None
     wrong = card.tested is not None and 0 in card.asked.shown
     row = card.asked.shown.index(0) if wrong else int(np.abs(effects.logits.array).argmax())
     place = card.asked.rows.index(card.asked.shown[row])

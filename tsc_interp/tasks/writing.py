@@ -29,6 +29,8 @@ class Addition(Writing):
         plus: Letters between the operands, by default the one after the digits.
         equals: Letters between the second operand and the sum, by default the one after that.
         carry_digit: Whether the sum has a digit more than the operands (else it is cut off).
+        end: Letters written after the sum, such as a token that ends the answer. A model whose
+            program reads until this token is right only if it writes it, there and not before.
 
     Example:
         >>> from tsc_interp.tasks import Addition
@@ -46,6 +48,7 @@ class Addition(Writing):
     plus: tuple[LetterIndex, ...] | None = None
     equals: tuple[LetterIndex, ...] | None = None
     carry_digit: bool = True
+    end: tuple[LetterIndex, ...] = ()
 
     @property
     def _plus(self) -> tuple[int, ...]:
@@ -71,7 +74,7 @@ class Addition(Writing):
             ['a1', 'b1', 's0']
         """
         orders = self.operands, self.operands, self.total
-        widths = self.digits, self.digits, self.digits + self.carry_digit
+        widths = self.digits, self.digits, self._width
         for name, start, width, order in zip("abs", self._starts, widths, orders, strict=True):
             if start <= place < start + width:
                 return f"{name}{self._place(0, place - start, width, order)}"
@@ -80,7 +83,11 @@ class Addition(Writing):
     @property
     def written(self) -> tuple[int, ...]:
         start = self._starts[2]
-        return tuple(range(start, start + self.digits + self.carry_digit))
+        return tuple(range(start, start + self._width + len(self.end)))
+
+    @property
+    def _width(self) -> int:
+        return self.digits + self.carry_digit
 
     @property
     def n_prompts(self) -> int:
@@ -95,13 +102,13 @@ class Addition(Writing):
         first, second, third = self._starts
         fixed = [*enumerate(self.before), *enumerate(self._plus, first + self.digits)]
         fixed += enumerate(self._equals, second + self.digits)
-        length = third + self.digits + self.carry_digit
+        length = third + self._width + len(self.end)
         labels = np.zeros(len(stages[0]), dtype=np.int64)
         return Trellis(length, tuple(fixed), tuple(stages), 0, labels)
 
     def _stage(self, j: int) -> Stage:
         first, second, third = self._starts
-        width, last = self.digits + self.carry_digit, j == self.digits - 1
+        width, last = self._width, j == self.digits - 1
         places = [
             self._place(first, j, self.digits, self.operands),
             self._place(second, j, self.digits, self.operands),
@@ -115,12 +122,17 @@ class Addition(Writing):
         if last and self.carry_digit:
             places.append(self._place(third, self.digits, width, self.total))
         letters = table[:, 2 : 2 + len(places)]
+        if last:
+            places += range(third + width, third + width + len(self.end))
+            letters = np.hstack(
+                [letters, np.tile(np.array(self.end, dtype=np.int64), (len(rows), 1))]
+            )
         return make_stage(tuple(places), table[:, 0], table[:, 1], letters)
 
     def describe(self) -> str:
         return (
             f"the sum of two numbers of {self.digits} digits in base {self.base}, "
-            f"{self.total} significant digit first"
+            f"{self.total} significant digit first" + ", then the end" * bool(self.end)
         )
 
 

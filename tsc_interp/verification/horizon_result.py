@@ -83,6 +83,11 @@ class Counterexample:
     """Whether there are more than two classes."""
     answer: int | None = None
     """Of more than two classes the one the model gives; None if that could not be decided."""
+    text: str = ""
+    """The string as people read it: in the model's own token names, where it has some."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.text or self.string)
 
     @property
     def kind(self) -> str:
@@ -107,6 +112,8 @@ class Counterexample:
     def to_dict(self) -> dict[str, Any]:
         """Return the counterexample as JSON types."""
         fields = {**asdict(self), "counts": list(self.counts), "kind": self.kind}
+        if self.text == self.string:
+            del fields["text"]
         if self.multiclass:
             fields["margin"] = fields.pop("logit")
         else:
@@ -235,7 +242,7 @@ class Horizon(_OldNames, Displayed):
 
     def _facts(self) -> list[str]:
         length = "infinite" if self.infinite else self.length
-        first = [f"first error {self.shortest.string}"] if self.shortest else []
+        first = [f"first error {self.shortest.text}"] if self.shortest else []
         known = [] if self.length is not None else [f"verified length {self.verified_length}"]
         return [f"length {length}", *known, *first]
 
@@ -244,7 +251,7 @@ class Horizon(_OldNames, Displayed):
             Bar(
                 support.letters,
                 support.shortest.length - 1 if support.shortest else support.verified_length,
-                support.shortest.string if support.shortest else None,
+                support.shortest.text if support.shortest else None,
             )
             for support in self.by_letters
         ]
@@ -270,11 +277,11 @@ class Horizon(_OldNames, Displayed):
         for support in self.by_letters:
             if support.shortest is not None:
                 kind = "error" if self.multiclass else support.shortest.kind.replace("_", " ")
-                first = support.shortest.string
+                first = support.shortest.text
                 yield PLAIN, f"  over exactly {support.letters}: first {kind} {first}"
 
     def _first_error(self, length: int) -> str:
-        first = self.shortest.string if self.shortest else "?"
+        first = self.shortest.text if self.shortest else "?"
         if self.proved and not length:
             return f"Horizon: 0. Proved: {first}, a single letter, is already wrong"
         if self.proved:

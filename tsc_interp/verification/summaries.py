@@ -74,6 +74,7 @@ def counterexample(
     label = int(config.task.classes(np.array(full)))
     return Counterexample(
         string=config.alphabet.write(full),
+        text=config.named(config.alphabet.write(full)),
         length=sum(full),
         counts=tuple(full),
         label=label,

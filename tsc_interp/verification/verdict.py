@@ -120,7 +120,7 @@ class Verdict(Displayed):
         return tuple(sorted(filter(None, errors), key=lambda error: error.order))
 
     def _facts(self) -> list[str]:
-        tally, first = self.tally, None if self.shortest is None else self.shortest.string
+        tally, first = self.tally, None if self.shortest is None else self.shortest.text
         wrong = sum(side.total_strings for side in tally.errors)
         summary = not_right(wrong, first, tally.undecided.total_strings, self.undecided)
         strings = f"of {number(tally.strings)} strings up to length {tally.max_length}"

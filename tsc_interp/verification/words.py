@@ -37,7 +37,7 @@ def _how_many(tally: Tally, firsts: Sequence[Counterexample | None]) -> str:
         return f"none is found wrong, but {number(open_)} are undecided"
     more = f", {number(open_)} more undecided" if open_ else ""
     errors = sorted((error for error in firsts if error), key=lambda error: error.order)
-    first = f"; the shortest is {errors[0].string}" if errors else ""
+    first = f"; the shortest is {errors[0].text}" if errors else ""
     return (
         f"{number(wrong)} are wrong ({share(Fraction(wrong, tally.strings))} of all){more}{first}"
     )
@@ -61,5 +61,5 @@ def _side(name: str, side: Side, first: Counterexample | None) -> Line:
     return (
         PLAIN,
         f"  {number(side.total_strings)} {name} ({number(side.total_vectors)} count vectors), "
-        f"the first {first.string} (length {first.length}, {first.mistake}).",
+        f"the first {first.text} (length {first.length}, {first.mistake}).",
     )

@@ -111,7 +111,8 @@ function principal(points, size, without) {
 
 // -- writing numbers ---------------------------------------------------------------------------
 
-// As in Python (output/numbers.py): 9,984 and 3.20e62 and 48.7%.
+// As in Python (output/numbers.py): 9,984 and 3.20·10⁶² and 48.7%.
+const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
 /** A real number for people: four significant digits, a true minus sign, powers of ten when tiny or huge. */
 export function show(x, digits = 4) {
@@ -121,7 +122,8 @@ export function show(x, digits = 4) {
   let text;
   if (size >= 1e6 || size < 1e-4) {
     const [mantissa, exponent] = size.toExponential(digits - 2).split("e");
-    text = `${mantissa}e${Number(exponent)}`;
+    const power = [...String(Number(exponent))].map((character) => SUPERSCRIPT[character]).join("");
+    text = `${mantissa}·10${power}`;
   } else {
     text = size.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size)), 0, 6));
   }

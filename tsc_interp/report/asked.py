@@ -1,4 +1,4 @@
-"""Who a model of TransformerLens is, and what was asked of it: the card of a report without a task.
+"""Rows of token ids that a model was asked about, and what a search for wrong inputs said.
 
 What was asked is kept whole (token ids, query, direction, mask), so that a report says how to get
 it again. Nothing here runs a model.
@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
 
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import counted, number
-from tsc_interp.results.arrays import Stored
-from tsc_interp.results.base import Finding, Severity
+from tsc_interp.results.base import Severity
 
-KIND = "transformer_lens"
 _IN_LABELS = 12
 """Characters of a row's tokens in labels; a phone has room for them."""
 _IN_FULL = 600
 MOST_RATES = 12
-NOT_TESTED = "Not tested: no label was given, so nothing here is known to be right or wrong."
 
 
 @dataclass(frozen=True)
@@ -71,6 +67,18 @@ class Asked:
     @property
     def width(self) -> int:
         return len(self.tokens[0])
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What was asked, line by line."""
+        size = len(self.direction or ())
+        return [
+            ("rows", f"{len(self.rows)} of {number(self.given)} given"),
+            ("tokens a row", number(self.width)),
+            ("read at position", ", ".join(map(str, sorted(set(self.query))))),
+            ("read-out direction",
+             f"a vector of {number(size)} numbers" if size else "the answer over the next"),
+            ("attention mask", "none" if self.attention_mask is None else "as given"),
+        ]  # fmt: skip
 
     def sentence(self) -> str:
         """How many rows, how long, where they are read, and along what."""
@@ -151,68 +159,3 @@ class Tested:
                   if rate in worst and rate.tried),
             rates == found.by_place, *least,
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class OutsideCard(Stored):
-    """A model of TransformerLens, as it is: what was asked, and what a search for errors said."""
-
-    name: str
-    parameters: int
-    weight_hash: str
-    shape: Mapping[str, Any]
-    """Layers, heads, widths, norm, positions, vocabulary, ..."""
-    asked: Asked
-    kind: str = ""
-    """Its class, where `name` is what somebody calls it."""
-    tested: Tested | None = None
-    source: str = ""
-    """What to type for it, where it is one of our files."""
-    task: str = ""
-
-    # What only a `ModelCard` has.
-    test = reach = order = None
-
-    def lesson(self) -> None:
-        """None: that of a classifier is about test strings and lengths."""
-
-    def verdict(self) -> Finding:
-        """What a search for errors said, what the model is, and what was asked."""
-        layers, heads = self.shape["layers"], self.shape["heads"]
-        name = self.name.replace("`", "'")
-        of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
-        judged = self.tested or Tested("note", NOT_TESTED)
-        asks = f" and answers “{self.task}?”" if self.task else ""
-        text = (
-            f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
-            f"{counted(self.parameters, 'parameter')}{asks}. {self.asked.sentence()}"
-        )
-        return Finding.of(
-            text, {"layers": layers, "heads": heads, "parameters": self.parameters}, judged.severity
-        )
-
-    def facts(self) -> list[tuple[str, str]]:
-        """The card, line by line."""
-        asked = self.asked
-        lines = [(name, value) for name, value in
-                (("checkpoint", self.source), ("task", self.task)) if value]  # fmt: skip
-        lines += [("kind", self.kind or self.name), ("parameters", number(self.parameters))]
-        lines += [
-            (name, number(value) if type(value) is int else str(value))
-            for name, value in self.shape.items()
-        ]
-        lines += [("rows", f"{len(asked.rows)} of {number(asked.given)} given")]
-        lines += [("tokens a row", number(asked.width))]
-        lines += [("read at position", ", ".join(map(str, sorted(set(asked.query)))))]
-        size = len(asked.direction or ())
-        along = f"a vector of {number(size)} numbers" if size else "the answer over the next"
-        lines += [("read-out direction", along)]
-        masked = "none" if asked.attention_mask is None else "as given"
-        return [*lines, ("attention mask", masked)]
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**super().to_dict(), "kind": KIND, "called": self.kind}
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        return super().from_dict({**data, "kind": data.get("called", "")})
