@@ -46,6 +46,7 @@ ROOMS = (
     "pruning",
     "probes",
     "falsification",
+    "construction",
     "laboratories",
     "sweeps",
     "playground",
