@@ -369,6 +369,7 @@ def _crossed(result: MarginResult, flips: Figure) -> Figure:
     token_question="How many other tokens does it take before a head loses the one it reads?",
 )
 def margin(inputs: Inputs, *, layer: int | None = None) -> MarginResult:
+    inputs.refuse_frame("so no letter can be added until another is outweighed")
     reading, config = read(inputs, layer), inputs.config
     scores = np.stack([layer.scores for layer in reading.layers])
     margins = scores.max(axis=-1, keepdims=True) - scores
