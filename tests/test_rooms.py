@@ -48,6 +48,7 @@ ROOMS = (
     "pruning",
     "probes",
     "falsification",
+    "construction",
     "laboratories",
     "sweeps",
     "playground",

@@ -23,7 +23,7 @@ _MOVED = {
         "checkpoints": "bundled_names load_checkpoint",
         "checkpoints.run_directory": "RunDirectory",
         "interventions.hooks": "Hooks",
-        "laboratories.construct.written": "Construction",
+        "construction.written": "Construction",
         "model.evaluation": "Evaluation",
         "pruning": "Pruned",
         "report.laboratory": "LabReport",

@@ -41,7 +41,7 @@ from tsc_interp.verification import verify as verify
 from tsc_interp.interventions.hooks import intervene as intervene
 from tsc_interp.interventions.intervention import Intervention as Intervention
 from tsc_interp.interventions.weights import edit as edit
-from tsc_interp.laboratories.construct.construct import construct as construct
+from tsc_interp.construction.construct import construct as construct
 from tsc_interp.pruning.prune import prune as prune
 
 # training, sweeps, laboratories, pages

@@ -1,12 +1,12 @@
-"""Study 3: the first error by the closed formula of `probes/margin/formula.py`, and exactly."""
+"""Study 3: the first error by the closed formula of `formula.py`, and exactly."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from studies.formula.formula import predicted_first_error
 from studies.tables import Row
 from studies.training import SMALL, Config, judged, mark, trained
-from tsc_interp.probes.margin.formula import predicted_first_error
 
 SEEDS = range(64)
 SHAPES: dict[str, dict[str, Any]] = {

@@ -23,7 +23,6 @@ EVERY = pytest.mark.parametrize(
 SMALLER: dict[str, dict[str, Any]] = {
     "pretrain": {"seeds": 2, "pretrain_steps": 4, "finetune_steps": 3},
     "positions": {"batches": 6, "epochs": 2, "max_length": 7},
-    "construct": {"lengths": (10,), "seeds": 1, "epochs": 1, "longest_proof": 4},
     "failures": {"seeds": 3, "cells": "length=10"},
     "efficient": {"lengths": (16,), "seeds": 1, "steps": 4, "test": 100, "max_length": 9},
     "image": {"steps": 6, "test": 100},

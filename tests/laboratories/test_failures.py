@@ -10,18 +10,12 @@ import pytest
 
 import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
+from tsc_interp.construction.bound import letter_scores
 from tsc_interp.data import AllStrings
 from tsc_interp.errors import UsageError
 from tsc_interp.laboratories import failures
-from tsc_interp.laboratories.every_string import (
-    Judged,
-    balanced,
-    judge,
-    letter_scores,
-    letter_weights,
-    vectors_up_to,
-)
-from tsc_interp.laboratories.failures import precision_and_recall, steps_to_right
+from tsc_interp.laboratories.every_string import Judged, judge, vectors_up_to
+from tsc_interp.laboratories.failures import letter_weights, precision_and_recall, steps_to_right
 from tsc_interp.training.config import TrainingConfig
 from tsc_interp.training.jobs import train
 
@@ -121,6 +115,12 @@ def test_taken_back_by_going_through_every_pair():
         ]
         assert found == pytest.approx(1 - sum(more) / len(more))
     assert failures.taken_back(judged).max() > 0
+
+
+def balanced(judged: Judged) -> float:
+    """The share that is right, half for either label."""
+    says, labels = judged.positive, judged.labels
+    return float((says[labels].mean() + (~says[~labels]).mean()) / 2)
 
 
 @pytest.mark.parametrize("source", [None, AllStrings(length=5)])

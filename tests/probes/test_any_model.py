@@ -235,9 +235,7 @@ def test_nothing_is_said_where_a_token_varies_more_than_it_leads() -> None:
     for i, h in np.ndindex(certain.lead.shape):
         varies = certain.lead.array[i, h] <= certain.doubt.array[i, h]
         assert certain.stands_out(i, h) == (not varies)
-    from tsc_interp.probes.margin.words import findings
-
-    told = [finding.text for finding in findings(certain)[1:]]
+    told = [finding.text for finding in certain.concluded().findings[1:]]
     for i, h in np.ndindex(certain.lead.shape):
         named = any(text.startswith(f"Layer {i} head {h} ") for text in told)
         assert named == certain.stands_out(i, h)

@@ -161,18 +161,18 @@ def test_to_xarray_keeps_names_and_labels():
 
 def test_a_result_gives_its_tables_as_frames(report):
     margin = report["margin"]
-    first, flips = margin.tables()
+    first, _, flips, _ = margin.tables()
     frame = margin.to_pandas()
     assert list(frame.columns) == list(first.columns)
     assert len(frame) == len(first.rows)
     by_name = margin.to_pandas("When families of strings flip")
-    assert by_name.equals(margin.to_pandas(1))
-    assert by_name.set_index("family")["measured first error"]["ab{n}"] == 66
+    assert by_name.equals(margin.to_pandas(2))
+    assert by_name.set_index("family")["first error"]["ab{n}"] == 66
     assert flips.to_pandas().equals(by_name)
-    with pytest.raises(UsageError, match="margin has no table 'flips'; its tables are 0: Scores"):
+    with pytest.raises(UsageError, match="margin has no table 'flips'; its tables are 0: Margins"):
         margin.to_pandas("flips")
-    with pytest.raises(UsageError, match="no table 2"):
-        margin.to_pandas(2)
+    with pytest.raises(UsageError, match="no table 4"):
+        margin.to_pandas(4)
 
 
 @pytest.mark.parametrize("library", ["pandas", "xarray"])

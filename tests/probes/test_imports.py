@@ -1,4 +1,4 @@
-"""Which file of a probe or a laboratory may import what; and that drawing needs no torch.
+"""Which file of a probe may import what; and that drawing needs no torch.
 
 Data flows in one direction: `run` asks a model and fills a `result`, `words` and `figures` are made
 from the result alone. So a saved report can be read, told and drawn where no model can be run.
@@ -26,10 +26,8 @@ ROOT = Path(__file__).parents[2]
 PROBES = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
 ONE_FILE = [Path(str(sys.modules[probe.function.__module__].__file__)) for probe in registry.PROBES
             if probe.function is not None]  # fmt: skip
-LABORATORIES = sorted((ROOT / "tsc_interp" / "laboratories").glob("*/run.py"))
-FOLDERS = [*PROBES, *(path.parent for path in LABORATORIES)]
+FOLDERS = PROBES
 BASE = {
-    "tsc_interp.laboratories.base",
     "tsc_interp.results.base",
     "tsc_interp.results.intervals",
     "tsc_interp.probes.standing_out",  # words that several probes share

@@ -10,6 +10,7 @@ from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes import searched as shared
 from tsc_interp.probes.registry import find_probe
+from tsc_interp.report.reach import first_errors
 from tsc_interp.verification import certificates, horizons
 from tsc_interp.verification.search.search import search_supports
 
@@ -29,12 +30,11 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return made
 
 
-def test_margin_and_cone_search_once(searches: list[int]) -> None:
+def test_cone_and_the_report_search_once(searches: list[int]) -> None:
     model = Classifier.from_checkpoint(as_checkpoint("walkthrough"))
-    margin = find_probe("margin").run(model, ["ab"])
-    cone = find_probe("cone").run(model, ["ab"])
+    assert first_errors(as_checkpoint("walkthrough")) == ["abc{2165}", "ab{411108}"][:1]
+    assert find_probe("cone").run(model, ["ab"]).horizon == 2166
     assert searches == [shared.BUDGET]
-    assert margin.predicted.exact_length == cone.horizon + 1
 
 
 def test_a_changed_weight_is_searched_again(searches: list[int]) -> None:

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tests.sizes import THOROUGH
-from tests.verification.models import hand_built, planted, random_checkpoint
-from tsc_interp.checkpoints import bundled_names, load_checkpoint
-from tsc_interp.config import ClassifierConfig
-from tsc_interp.probes.margin.formula import (
+from studies.formula.formula import (
     _OneLayer,
     formula_applies,
     predicted_first_error,
 )
+from tests.sizes import THOROUGH
+from tests.verification.models import hand_built, planted, random_checkpoint
+from tsc_interp.checkpoints import bundled_names, load_checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import ContainsAll, Parity
 from tsc_interp.strings import Alphabet
 
@@ -93,15 +93,3 @@ def test_families_have_the_models_own_logits(options: dict) -> None:
 )
 def test_where_it_does_not_apply(options: dict) -> None:
     assert not formula_applies(ClassifierConfig(**options))
-    model = tsc.HookedClassifier(ClassifierConfig(**options), seed=0)
-    assert tsc.run_probe("margin", model, ["ab"]).predicted is None
-
-
-def test_the_probe_says_both() -> None:
-    result = tsc.run_probe("margin", tsc.load("walkthrough"), ["ab"])
-    (told,) = [found for found in result.findings if "horizon" in found.text]
-    assert told.text == (
-        "Margins, values and read-out predict a horizon of 1,948 (first error `abc{1947}`); the "
-        "exact horizon is 2,166 (`abc{2165}`)."
-    )
-    assert told.numbers == {"predicted": 1948, "exact": 2166}

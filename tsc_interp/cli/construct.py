@@ -11,7 +11,7 @@ import typer
 from tsc_interp.cli.common import ForceOption, JsonOption, QuietOption, output, print_json, working
 
 if TYPE_CHECKING:
-    from tsc_interp.laboratories.construct.written import Construction
+    from tsc_interp.construction.written import Construction
     from tsc_interp.verification.certificates import Certificate
 
 
@@ -61,9 +61,9 @@ def command(
     the checker cannot prove the model right up to its length.
     """
     from tsc_interp.checkpoints.checkpoint import is_checkpoint
+    from tsc_interp.construction.construct import construct
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
-    from tsc_interp.laboratories.construct.construct import construct
     from tsc_interp.verification.certificates import certify_counts
     from tsc_interp.verification.documents import is_certificate
 

@@ -76,5 +76,3 @@ class LabResult(ProbeResult):
 
     options: LabOptions
     """A subclass narrows the type to its own options."""
-    clock: LabeledArray | None = None
-    """Seconds, by the clock of the machine: the only numbers that differ from run to run."""

@@ -96,7 +96,7 @@ class EfficientResult(LabResult):
     right: LabeledArray
     """`[form seed]`: the accuracy of two-layer models."""
     best: LabeledArray
-    """`[form]`: the best possible, by which places CLS reaches in two layers."""
+    """`[form seed]`: the best possible, by which places CLS reaches in two layers."""
 
     @shown(Lines(
         "Layers until every letter can depend on every other",
@@ -115,7 +115,7 @@ class EfficientResult(LabResult):
         share=True, form=".1%", name="trained",
     ))  # fmt: skip
     def trained(self) -> LabeledArray:
-        both = np.stack([self.right.array.mean(axis=1), self.best.array], axis=1)
+        both = np.stack([one.array.mean(axis=1) for one in (self.right, self.best)], axis=1)
         return LabeledArray.of(both, form=TRAINED, accuracy=("trained", "best possible"))
 
     @shown(Heat(
@@ -153,7 +153,7 @@ class EfficientResult(LabResult):
     def _trained(self) -> Finding:
         told = "; ".join(f"{form} {told_mean(self.right.at(form=form), 1)}" for form in TRAINED)
         means = {form: float(self.right.at(form=form).mean()) for form in TRAINED}
-        best = float(self.best.at(form=WINDOW))
+        best = float(self.best.at(form=WINDOW).mean())
         return Finding.of(
             f"Two layers trained with each form, {self.options.steps} steps on strings of "
             f"{self.options.length} letters, {self.options.seeds} seeds (a constant answer is "
@@ -163,17 +163,17 @@ class EfficientResult(LabResult):
         )
 
     def _unread(self) -> Finding:
-        reach = {form: float(self.best.at(form=form)) for form in (WINDOW, RANDOM)}
-        worst = max(float(self.right.at(form=form).max()) - reach[form] for form in reach)
+        reach = {form: float(self.best.at(form=form).mean()) for form in (WINDOW, RANDOM)}
+        worst = float((self.right.array - self.best.array).max())
         return Finding.of(
             "A letter that CLS cannot reach is unread: two strings that differ only there have "
             "the same answer, and one of them is wrong if their labels differ. In one layer a CLS "
             "that reads b letters is therefore wrong at b + 1. In two layers the best possible "
             f"accuracy is {reach[WINDOW]:.1%} with a window alone and {reach[RANDOM]:.1%} with "
-            f"random links; no trained model is more than {max(worst, 0):.1%} above it (a test of "
-            f"{self.options.test:,} strings).",
+            "random links, on average; no trained model exceeds its own best by more than "
+            f"{max(worst, 0):.1%} (a test of {self.options.test:,} strings).",
             {**reach, "above": worst},
-            "good" if worst < 3 * 0.5 / math.sqrt(self.options.test) else "failure",
+            "good" if worst < 2 / math.sqrt(self.options.test) else "failure",
         )
 
     def _rank(self) -> Finding:
@@ -303,12 +303,14 @@ def accuracy(form: str, asked: EfficientOptions, seed: int) -> tuple[float, floa
     model = two_layers(None if form == LINFORMER else linked, n, asked.budget, seed)
     rng = np.random.default_rng([seed, 9])
     optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
+    rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, total_iters=asked.steps)
     for _ in range(asked.steps):
         tokens, wanted = map(torch.from_numpy, strings(rng, 64, n))
         loss = torch.nn.functional.binary_cross_entropy_with_logits(model(tokens).double(), wanted)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
+        rate.step()
     rows, labels = strings(np.random.default_rng([seed, 10]), asked.test, n)
     with torch.no_grad():
         parts = [model(part).numpy() for part in torch.split(torch.from_numpy(rows), 500)]
@@ -323,7 +325,8 @@ def low_rank_errors(asked: EfficientOptions) -> LabeledArray:
     import torch
 
     from tsc_interp.checkpoints.resolve import as_checkpoint
-    from tsc_interp.laboratories.every_string import beyond_plain, vectors_up_to
+    from tsc_interp.construction.bound import beyond_plain
+    from tsc_interp.laboratories.every_string import vectors_up_to
     from tsc_interp.model.classifier import Classifier
 
     checkpoint = as_checkpoint(asked.model)
@@ -404,5 +407,5 @@ def run(asked: EfficientOptions, progress: Progress) -> EfficientResult:
         layers=LabeledArray.of(depths, parts=PARTS, length=asked.lengths, target=TARGETS),
         ranks=ranks,
         right=LabeledArray.of(right, form=TRAINED, seed=seeds),
-        best=LabeledArray.of(best.mean(axis=1), form=TRAINED),
+        best=LabeledArray.of(best, form=TRAINED, seed=seeds),
     )

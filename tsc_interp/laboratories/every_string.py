@@ -12,14 +12,10 @@ from itertools import chain, combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.results.base import that_hold
-from tsc_interp.rules import ContainsAll
 from tsc_interp.verification import horizon
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
@@ -50,24 +46,6 @@ class Judged:
     def lengths(self) -> Integers:
         return np.asarray(self.counts.sum(axis=1))
 
-    def log_strings(self) -> Floats:
-        """The logarithm of how many strings have these counts."""
-        return np.asarray(gammaln(self.lengths + 1) - gammaln(self.counts + 1).sum(axis=1))
-
-
-def beyond_plain(config: ClassifierConfig) -> tuple[str, ...]:
-    """What a model has beyond one layer of plain heads that decide contains-all by counts."""
-    return that_hold({
-        "more than one layer": config.n_layers > 1,
-        "no attention": not config.has_attention,
-        "positions or an order of reading": config.needs_order,
-        "a CLS that attends to itself": config.attend_cls,
-        "scores scaled by the length": config.score_scale != "sqrt_d_head",
-        "a norm": config.has_norm,
-        "multiclass outputs": config.n_outputs > 1,
-        "a task other than contains-all": not isinstance(config.task, ContainsAll),
-    })  # fmt: skip
-
 
 def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
     """Every vector of a length in this range, set of letters by set of letters."""
@@ -83,12 +61,6 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
             full[:, list(letters)] = own
             vectors.append(full)
     return np.concatenate(vectors)
-
-
-def balanced(judged: Judged) -> float:
-    """The share that is right, half for either label: a constant answer has 50 %."""
-    positive, labels = judged.positive, judged.labels
-    return float((positive[labels].mean() + (~positive[~labels]).mean()) / 2)
 
 
 def exact_horizon(model: ModelLike) -> float:
@@ -121,22 +93,3 @@ def judge(model: ModelLike, counts: Integers) -> Judged:
                 )
             positive[rows[i]] = sign == 1
     return Judged(config, counts, logits, np.asarray(config.task.labels(counts)), positive)
-
-
-# -- what CLS's heads see of letters, read off the weights of a one-layer model without norms ------
-
-
-def letter_scores(checkpoint: Checkpoint) -> Floats:
-    """`[head letter]`: the scores before any factor of length."""
-    w = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
-    letters, cls = w["embed.W_E"][2:], w["embed.W_E"][0]
-    query = np.einsum("d,hdk->hk", cls, w["blocks.0.attn.W_Q"])
-    keys = np.einsum("td,hdk->htk", letters, w["blocks.0.attn.W_K"])
-    scores = np.einsum("hk,htk->ht", query, keys) / math.sqrt(checkpoint.config.d_head)
-    return np.asarray(scores)
-
-
-def letter_weights(scores: Floats, counts: Floats) -> Floats:
-    """`[vector head letter]`: attention weights of plain softmax, CLS not attended to."""
-    heavy = counts[:, None, :] * np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(heavy / heavy.sum(axis=2, keepdims=True))

@@ -471,11 +471,17 @@ def _threshold(ratio: Floats, own: Judged, short: Flags) -> float:
 
 def shares(checkpoint: Checkpoint, judged: Judged) -> Floats:
     """`[vector letter]`, of the task's letters: the most weight that a head gives it."""
-    from tsc_interp.laboratories.every_string import letter_scores, letter_weights
+    from tsc_interp.construction.bound import letter_scores
 
     named = [checkpoint.config.alphabet.index(letter) for letter in checkpoint.config.task.needs]
     weights = letter_weights(letter_scores(checkpoint), judged.counts.astype(np.float64))
     return np.asarray(weights[:, :, named].max(axis=1))
+
+
+def letter_weights(scores: Floats, counts: Floats) -> Floats:
+    """`[vector head letter]`: attention weights of plain softmax, CLS not attended to."""
+    heavy = counts[:, None, :] * np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(heavy / heavy.sum(axis=2, keepdims=True))
 
 
 def cone_rule(checkpoint: Checkpoint, held: Floats, judged: Judged) -> Flags:

@@ -33,15 +33,11 @@ class Laboratory(Question):
 
     @property
     def result_type(self) -> type[LabResult]:
-        if hasattr(self.file, "__path__"):
-            return cast("type[LabResult]", super().result_type)
         return cast("type[LabResult]", getattr(self.file, f"{self.name.title()}Result"))
 
     @property
     def explanation(self) -> str:
         """What is computed: the docstring of its file."""
-        if hasattr(self.file, "__path__"):
-            return super().explanation
         return inspect.getdoc(self.file) or ""
 
     @property
@@ -50,14 +46,7 @@ class Laboratory(Question):
 
     def run(self, *, quick: bool = False, progress: Progress = silent, **options: Any) -> LabResult:
         asked = self.options_type(quick=quick, **options)
-        if hasattr(self.file, "__path__"):
-            return super().told(cast(LabResult, self.module("run").run(asked, progress)))
         return cast(LabResult, self.file.run(asked, progress)).concluded()
-
-    def without_clock(self, result: LabResult) -> LabResult:
-        """The part of a result that is the same on every run of the same options."""
-        without = result.model_copy(update={"clock": None})
-        return super().told(without) if hasattr(self.file, "__path__") else without.concluded()
 
 
 LABORATORIES: tuple[Laboratory, ...] = (
@@ -72,12 +61,6 @@ LABORATORIES: tuple[Laboratory, ...] = (
         title="Attention over a picture",
         question="How does attention find the place in a picture that a sentence names?",
         source="6.7900 lecture notes 13: attention over an image with a context vector",
-    ),
-    Laboratory(
-        name="construct",
-        title="Constructed classifiers",
-        question="How small can a classifier be that is right up to a length, or at every length?",
-        source="the theory of the horizon, which says how small a model can be",
     ),
     Laboratory(
         name="efficient",

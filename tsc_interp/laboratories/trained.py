@@ -18,15 +18,3 @@ def trained(
     with tempfile.TemporaryDirectory() as folder:
         runs = train(config, folder, seeds=seeds, training=training)
         return [run.checkpoint() for run in runs]
-
-
-def trained_by_epoch(
-    config: ClassifierConfig, seeds: Sequence[int], training: TrainingConfig
-) -> list[tuple[Checkpoint, list[Checkpoint]]]:
-    """Return each seed's chosen epoch, and every epoch from the first on."""
-    with tempfile.TemporaryDirectory() as folder:
-        runs = train(config, folder, seeds=seeds, training=training)
-        return [
-            (run.checkpoint(), [run.checkpoint(1 + i) for i in range(run.result.epochs)])
-            for run in runs
-        ]

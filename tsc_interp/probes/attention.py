@@ -16,7 +16,7 @@ from einops import einsum, rearrange, reduce
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.inputs import Floats, InputOptions, Inputs, Pass, chosen_layers, weight
+from tsc_interp.probes.inputs import Floats, Inputs, Pass, chosen_layers, weight
 from tsc_interp.probes.scores import query_scores, same_for_heads
 from tsc_interp.probes.standing_out import under_chance
 from tsc_interp.results.arrays import LabeledArray
@@ -183,23 +183,6 @@ def _read(inputs: Inputs, layer: int | None) -> Reading:
         not_shown=seen - len(shown),
         padding=padding,
     )
-
-
-class RowOptions(InputOptions, total=False):
-    """What the probes of attention are asked with."""
-
-    layer: int | None
-    direction: Any
-
-
-def read_beside_chance(
-    model: Any, strings: Any, options: RowOptions
-) -> tuple[Reading, list[Reading]]:
-    """The door of probes that do not take `Inputs` yet."""
-    more: dict[str, Any] = dict(options)
-    layer = more.pop("layer", None)
-    inputs = Inputs(model, strings, **more)
-    return read(inputs, layer), read_by_chance(inputs, layer)
 
 
 def keep_small(layers: Sequence[Floats], *, always: bool, **labels: Any) -> LabeledArray | None:

@@ -35,6 +35,7 @@ from tsc_interp.strings import CLS, FIRST_LETTER, as_strings
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from tsc_interp.frames.frame import Frame
     from tsc_interp.model.inputs import Inputs as ModelInputs
 
 Floats = NDArray[np.float64]
@@ -157,6 +158,31 @@ class Inputs:
         if not texts:
             raise UsageError("a probe needs at least one string, such as 'aab'; got none")
         self.given = [self.config.alphabet.canonical(text) for text in texts]
+
+    @property
+    def frame(self) -> Frame | None:
+        """What inputs of our classifier look like, its letters by index; None if any string is."""
+        return None if self.config is None else self.config.frame
+
+    def of_frame(self, most: int = 256) -> Inputs:
+        """Return the model with inputs of its frame: all of few, or random ones."""
+        frame, config = self.frame, self.config
+        if frame is None or config is None:
+            return self
+        if frame.count() <= most:
+            drawn = [frame.listed(size, 0, frame.count(size)) for size in frame.lengths]
+        else:
+            rng = np.random.default_rng(0)
+            sizes = frame.draw_lengths(most, rng).items()
+            drawn = [frame.sample(count, rng, size) for size, count in sizes]
+        rows = [row for letters in drawn if len(letters) for row in frame.rows(letters).tolist()]
+        strings = ["".join(config.alphabet.letters[i] for i in row) for row in rows]
+        return self.once("of frame", lambda: Inputs(self.model, strings, query=self.query))
+
+    def refuse_frame(self, because: str) -> None:
+        """Refuse a model whose inputs have a frame, where strings of any kind are asked about."""
+        if self.frame is not None:
+            raise UnsupportedError(f"inputs of this model look like {self.frame}, {because}")
 
     def fresh(self) -> Inputs:
         """Return the same inputs with nothing read yet, for a model that was changed since."""

@@ -20,6 +20,7 @@ from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.cone import cone
+from tsc_interp.probes.margin import margin
 from tsc_interp.probes.patching import patching
 from tsc_interp.probes.paths import paths
 from tsc_interp.probes.patterns import patterns
@@ -46,15 +47,7 @@ PROBES: tuple[Probe, ...] = (
     ),
     superposition,
     cone,
-    Probe(
-        name="margin",
-        title="When is a letter outweighed?",
-        question="How many other letters does it take before a head loses the one it reads?",
-        chapter="3",
-        any_model=True,
-        token_title="When is a token outweighed?",
-        token_question="How many other tokens does it take before a head loses the one it reads?",
-    ),
+    margin,
     patterns,
     circuits_weights,
     specialization,

@@ -13,7 +13,7 @@ import numpy as np
 from einops import einsum, repeat
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.probes.inputs import Floats, Pass, as_array
+from tsc_interp.probes.inputs import Floats, Pass, as_array, classifier_config
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,6 +81,10 @@ def _check_explained(run: Pass, index: int, scores: Floats) -> None:
 
 
 def attention_scale(model: Any) -> float:
+    """What q·k is divided by. Our classifier says it in its own words: a `Classifier` has no
+    TransformerLens config, and the sizes alone do not tell."""
+    if (config := classifier_config(model)) is not None:
+        return config.score_divisor
     if not getattr(model.cfg, "use_attn_scale", True):
         return 1.0
     stated = float(getattr(model.cfg, "attn_scale", None) or -1.0)

@@ -4,7 +4,9 @@ A head's reading is its attention if every letter occurred once: p_t = exp(s_t) 
 From it: the letter it reads (the largest p), its entropy in bits, and the overlap of two heads,
 sum_t min(p_t, p'_t), which is 1 when they attend alike. What two heads write is compared as the
 cosine of their outputs over the letters, v_t W_O, centred. Heads that overlap report the same thing
-twice. A letter that no head reads cannot be noticed, which is the cause of the false positives of
+twice. Where inputs have a frame, attention and overlap are averages over inputs of it instead.
+
+A letter that no head reads cannot be noticed, which is the cause of the false positives of
 `lower_magnitude_initializations` seed 2. The effective rank of W_V W_O (the exponential of the
 entropy of its normalised singular values) says how many dimensions a head really copies.
 
@@ -54,12 +56,12 @@ class SpecializationResult(HeadsResult):
         LabeledArray,
         Heat(
             "Which {result.unit} each head reads",
-            "A head's attention if every {result.unit} occurred once; each row sums to 100%. A "
-            "head that has specialised has one dark cell.",
+            "A head's attention {result.when}. A head that has specialised has one dark cell.",
             name="reading", form=".2%", share=True, per=("layer",), table=False,
         ),
     ]  # fmt: skip
-    """`[layer head letter]`: the weights if every letter occurred once."""
+    """`[layer head letter]`: the weights if every letter occurred once, or, where inputs have a
+    frame, the mean over those with this letter."""
     values: LabeledArray | None
     """`[layer head letter component]`; None for a large model, whose vectors fill megabytes."""
     entropy: LabeledArray
@@ -78,8 +80,17 @@ class SpecializationResult(HeadsResult):
     """`[layer head other]`: the cosine of what they write, -1 to 1."""
     effective_rank: LabeledArray
     """`[layer head]`: of W_V W_O, between 1 and d_head."""
+    of_frame: int = 0
+    """How many inputs of the model's frame are averaged over; 0 for a model without one."""
     unread: tuple[Unread, ...] = ()
     """The letters the task names that no head reads, asked of one layer of our classifier."""
+
+    @property
+    def when(self) -> str:
+        """In which inputs a head has this attention, for captions."""
+        if self.of_frame:
+            return f"on each letter, the mean over those of {self.of_frame} inputs that have it"
+        return f"if every {self.unit} occurred once; each row sums to 100%"
 
     @property
     def reads(self) -> tuple[tuple[str, ...], ...]:
@@ -149,7 +160,8 @@ class SpecializationResult(HeadsResult):
         if needs := self.needs_among(self.attention.labels["letter"]):
             yield from self._signs(needs)
             # Where a letter's scores depend on its place, who reads it is known on average only.
-            yield from self._unread(needs) if self.lead is None else ()
+            if self.lead is None and not self.of_frame:
+                yield from self._unread(needs)
 
     def _heads(self) -> Iterator[Finding]:
         """One sentence for each head of a model without a task that can be spoken of."""
@@ -181,13 +193,14 @@ class SpecializationResult(HeadsResult):
             return
         i, h, g = max(pairs, key=lambda pair: float(overlap[pair]))
         share = float(overlap[i, h, g])
+        over = f", on average over {self.of_frame} inputs" if self.of_frame else ""
         more = f"; {len(pairs)} pairs of heads overlap by {ALIKE:.0%}" if len(pairs) > 1 else ""
         # With more heads than letters some have to agree.
         needless = self.needs is not None and overlap.shape[1] <= self.attention.shape[2]
         yield Finding.of(
             capital(
                 f"{self._layer(i)}heads {h} and {g} attend alike: they share {write_share(share)} "
-                "of their attention, and what they write has cosine "
+                f"of their attention{over}, and what they write has cosine "
                 f"{self.writing.array[i, h, g]:+.2f}{more}."
             ),
             {"overlap": share, "pairs": len(pairs)},
@@ -203,7 +216,12 @@ class SpecializationResult(HeadsResult):
             t = self.attention.labels["letter"].index(letter)
             least = min(float(self.attention.array[i, h, t]) for h in same)
             share = "at least " * (len(same) > 1) + write_share(least)
-            meaning = "" if parts else " of its weight when every letter occurs once"
+            meaning = (
+                " on average, in inputs that have it"
+                if self.of_frame
+                else (" of its weight when every letter occurs once")
+            )
+            meaning = "" if parts else meaning
             read = "s" * (len(same) > 1) + f" {joined([str(h) for h in same])} "
             read += {1: "reads", 2: "both read"}.get(len(same), "read")
             parts.append(f"head{read} `{letter}` ({share}{meaning})")
@@ -280,9 +298,19 @@ def _effect_of_not_reading(unread: Unread, instead: str) -> Finding:
     token_question="Which token does each head read, and do heads repeat each other?",
 )
 def specialization(inputs: Inputs, *, layer: int | None = None) -> SpecializationResult:
+    inputs = inputs.of_frame()
     reading = read(inputs, layer)
     heads, layers = reading.heads, reading.layer_names
-    attention = np.stack([once_each(inputs.config, layer) for layer in reading.layers])
+    if inputs.frame is None:
+        attention = np.stack([once_each(inputs.config, layer) for layer in reading.layers])
+        overlap = np.minimum(attention[:, :, None], attention[:, None]).sum(-1)
+        spread = entropy(attention)
+    else:
+        weights = np.stack([layer.weights for layer in reading.layers])  # [layer row head letter]
+        there = np.array([[t in row or len(t) > 1 for t in reading.tokens] for row in reading.rows])
+        attention = np.einsum("irht,rt->iht", weights, there) / there.sum(0)
+        overlap = np.minimum(weights[:, :, :, None], weights[:, :, None]).sum(-1).mean(1)
+        spread = entropy(weights).mean(1)
     by_head = {"layer": layers, "head": heads}
     by_letter = {**by_head, "letter": reading.tokens}
     by_pair = {**by_head, "other": heads}
@@ -291,17 +319,16 @@ def specialization(inputs: Inputs, *, layer: int | None = None) -> Specializatio
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
         needs=reading.needs,
+        of_frame=0 if inputs.frame is None else len(reading.rows),
         **reading.certainty(read_by_chance(inputs, layer)),
         attention=LabeledArray.of(attention, **by_letter),
         values=_values(reading, by_letter),
-        entropy=LabeledArray.of(entropy(attention) / np.log(2), **by_head),
-        overlap=LabeledArray.of(
-            np.minimum(attention[:, :, None], attention[:, None]).sum(-1), **by_pair
-        ),
+        entropy=LabeledArray.of(spread / np.log(2), **by_head),
+        overlap=LabeledArray.of(overlap, **by_pair),
         writing=LabeledArray.of(np.stack([_writing(layer) for layer in reading.layers]), **by_pair),
         effective_rank=LabeledArray.of(ranks, **by_head),
     )  # fmt: skip
-    if needs := result.needs_among(reading.tokens):
+    if inputs.frame is None and (needs := result.needs_among(reading.tokens)):
         unread = _unread(inputs.model, needs, result.reads[0])
         result = result.model_copy(update={"unread": unread})
     return result

@@ -322,6 +322,7 @@ def _number_lines(result: SuperpositionResult, source: LabeledArray, i: int) -> 
     token_question="Can a mixture of other tokens be mistaken for a token a head looks for?",
 )
 def superposition(inputs: Inputs, *, layer: int | None = None) -> SuperpositionResult:
+    inputs.refuse_frame("so not every mixture of letters occurs that could be mistaken for one")
     reading = read(inputs, layer)
     chance, ours = read_by_chance(inputs, layer), inputs.config is not None
     hull, cone, mixture, spread = (

@@ -184,9 +184,17 @@ def search_supports(
 
 
 def search_support(
-    supports: Supports, letters: tuple[int, ...], limit: int, budget: int = BOXES
+    supports: Supports,
+    letters: tuple[int, ...],
+    limit: int,
+    budget: int = BOXES,
+    *,
+    box: Box | None = None,
 ) -> SupportSearch:
-    """The first error among strings of at most `limit` letters, within a budget of boxes."""
+    """The first error among strings of at most `limit` letters, within a budget of boxes.
+
+    Of all strings over exactly these letters, or of those with counts in `box`.
+    """
     support, logits = None if supports.multiclass else supports[letters], None
     # Of two letters, both matter; logits of several layers cost as much as boxes.
     if len(letters) > 2 and isinstance(support, TableSupport):
@@ -194,7 +202,7 @@ def search_support(
         def logits(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             return support.logits(counts)[0]
 
-    return first_failure(TaskJudge(supports), letters, limit, budget, logits)
+    return first_failure(TaskJudge(supports), letters, limit, budget, logits, box)
 
 
 def first_failure(
@@ -203,8 +211,9 @@ def first_failure(
     limit: int,
     budget: int = BOXES,
     logits: Logits | None = None,
+    box: Box | None = None,
 ) -> SupportSearch:
-    """The first vector that the judge calls wrong.
+    """The first vector that the judge calls wrong, of all or of those in `box`.
 
     The `logits` of count vectors, where they are given, say along which sides boxes are cut.
 
@@ -216,8 +225,9 @@ def first_failure(
     if limit < size:
         result.verified_length = limit
         return result
-    result.whole = (1,) * size, (limit - size + 1,) * size
-    heap: list[Entry] = [(size, *result.whole, _UNKNOWN)]
+    result.whole = box or ((1,) * size, (limit - size + 1,) * size)
+    low, high = result.whole
+    heap: list[Entry] = [(sum(low), low, high, _UNKNOWN)]
     best: tuple[int, Vector] | None = None
     least_left = judge.exact_left() - EXACT_WORK
     while heap and result.examined < budget and len(result.undecided) < MANY_UNDECIDED:

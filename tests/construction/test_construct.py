@@ -17,10 +17,10 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.cli.app import main
+from tsc_interp.construction.bound import least_margin, reach
+from tsc_interp.construction.construct import construct
+from tsc_interp.construction.contains import directions, mean_sum
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.laboratories.construct.bound import least_margin, reach
-from tsc_interp.laboratories.construct.construct import construct
-from tsc_interp.laboratories.construct.contains import directions, mean_sum
 
 CHECKER = Path(__file__).parents[2] / "checker" / "rational_checker.py"
 

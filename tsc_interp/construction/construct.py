@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from tsc_interp.arguments import checked
+from tsc_interp.construction.contains import contains_all
+from tsc_interp.construction.counting import at_least, majority, parity
+from tsc_interp.construction.written import Construction
 from tsc_interp.errors import UsageError, shorten
-from tsc_interp.laboratories.construct.contains import contains_all
-from tsc_interp.laboratories.construct.counting import at_least, majority, parity
-from tsc_interp.laboratories.construct.written import Construction
 
 Kind = Literal["contains_all", "at_least", "majority", "parity"]
 Scores = Literal["plain", "log_n"]

@@ -1,11 +1,14 @@
-"""Laboratory: constructed classifiers, and what cannot be constructed.
+"""Classifiers that are written down, and how far their margins allow.
 
-python examples/lab_construct.py
+python examples/construct.py
 """
 
 # --8<-- [start:weights]
 import tsc_interp as tsc
-from tsc_interp.laboratories.construct.bound import reach
+from tsc_interp.construction.bound import reach
+from tsc_interp.results.arrays import LabeledArray
+from tsc_interp.results.drawing import draw
+from tsc_interp.results.views import Lines
 
 model = tsc.construct("contains_all", letters="ab", max_length=1000)
 for name, weight in model.checkpoint.weights.items():
@@ -33,9 +36,18 @@ for letters in ("ab", "abc", "abcd"):
 # --8<-- [end:for-ever]
 
 # --8<-- [start:bound]
+lasting = {}
 for length in (10, 100, 1000, 10_000):
     model = tsc.construct("contains_all", max_length=length, mlp=False)
     bound = reach(model)
     lasts = tsc.horizon(model).length
+    lasting[round(bound.margin, 3)] = (bound.allowed, lasts)
     print(f"log M = {bound.margin:.4f} allows {bound.allowed:,.0f} letters; it lasts {lasts:,}")
 # --8<-- [end:bound]
+allowed, lasts = zip(*lasting.values(), strict=True)
+assert allowed == lasts
+
+numbers = LabeledArray.of([allowed, lasts], kind=["allowed", "exact horizon"], margin=lasting)
+caption = "No model of this kind can be above the first line; the built ones are on it."
+how = Lines("Horizon against margin", caption, x="log M", y="letters", form=",.0f", log_y=True)
+(margins,) = draw(numbers, how, "margins")

@@ -17,11 +17,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.laboratories.every_string import beyond_plain, letter_scores
 from tsc_interp.results.base import that_hold
+from tsc_interp.rules import ContainsAll
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,20 @@ class Reach:
     def margin(self) -> float:
         """log M: with one positive letter that counts, its score margin over the filler."""
         return math.log(self.summed)
+
+
+def beyond_plain(config: ClassifierConfig) -> tuple[str, ...]:
+    """What a model has beyond one layer of plain heads that decide contains-all by counts."""
+    return that_hold({
+        "more than one layer": config.n_layers > 1,
+        "no attention": not config.has_attention,
+        "positions or an order of reading": config.needs_order,
+        "a CLS that attends to itself": config.attend_cls,
+        "scores scaled by the length": config.score_scale != "sqrt_d_head",
+        "a norm": config.has_norm,
+        "multiclass outputs": config.n_outputs > 1,
+        "a task other than contains-all": not isinstance(config.task, ContainsAll),
+    })  # fmt: skip
 
 
 def least_margin(length: int, positive: int, leverage: float) -> float:
@@ -88,3 +105,13 @@ def _against(filler: str, summed: float, most: float, logit: float, positive: in
     # m is a whole number below M (rho - 1), so the length is at most this.
     allowed = positive + math.ceil(max(float(summed) * (leverage - 1), 0.0)) - 1
     return Reach(filler, float(summed), leverage, float(max(allowed, 0)))
+
+
+def letter_scores(checkpoint: Checkpoint) -> NDArray[np.float64]:
+    """`[head letter]`: the scores before any factor of length."""
+    w = {name: weight.astype(np.float64) for name, weight in checkpoint.weights.items()}
+    letters, cls = w["embed.W_E"][2:], w["embed.W_E"][0]
+    query = np.einsum("d,hdk->hk", cls, w["blocks.0.attn.W_Q"])
+    keys = np.einsum("td,hdk->htk", letters, w["blocks.0.attn.W_K"])
+    scores = np.einsum("hk,htk->ht", query, keys) / math.sqrt(checkpoint.config.d_head)
+    return np.asarray(scores)

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.errors import UnsupportedError
-from tsc_interp.laboratories.construct.written import (
+from tsc_interp.construction.written import (
     Construction,
     checked_length,
     checked_letters,
@@ -25,6 +24,7 @@ from tsc_interp.laboratories.construct.written import (
     one_head,
     written,
 )
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.rules import AtLeast, Majority, Parity
 
 PARITY_LONGEST = 7
@@ -68,7 +68,7 @@ def parity(letter: str, odd: bool, n_letters: int | None, length: int | None) ->
         asked = "every length" if length is None else f"{length:,} letters"
         raise UnsupportedError(
             "no model of this family decides parity at every length, and without an MLP a head is "
-            f"worth one more letter (documentation, laboratories/construct); {asked} is out of "
+            f"worth one more letter (documentation, theory/construct); {asked} is out of "
             f"reach: ask for at most {PARITY_LONGEST} with --max-length"
         )
     alphabet = checked_letters(n_letters, letter)

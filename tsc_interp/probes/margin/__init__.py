@@ -1,1 +1,0 @@
-"""How many other letters does it take before a head loses the one it reads?"""
