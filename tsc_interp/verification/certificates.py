@@ -17,6 +17,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
 from tsc_interp.output.numbers import counted
+from tsc_interp.output.telling import say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form
@@ -197,7 +198,8 @@ class _Builder:
 
     def build(self, float32: Form | None) -> Certificate:
         keeper = self.keeper
-        for search in self.searches:
+        for number, search in enumerate(self.searches):
+            say(f"certificate: {number:,} of {len(self.searches):,} sets of letters")
             if search.label is not None and search.counterexample is None:
                 self._for_all_lengths(search, search.label)
         for search in self.searches:

@@ -20,6 +20,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
+from tsc_interp.output.telling import Progress, say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
 from tsc_interp.verification.bounds.supports import Supports
@@ -125,6 +126,7 @@ def diff(
     seconds: float = ...,
     boxes: int = ...,
     prove: Literal[True] = ...,
+    progress: Progress | bool | None = ...,
 ) -> Diff: ...
 
 
@@ -138,6 +140,7 @@ def diff(
     seconds: float = ...,
     boxes: int = ...,
     prove: Literal[False],
+    progress: Progress | bool | None = ...,
 ) -> Difference: ...
 
 
@@ -151,6 +154,7 @@ def diff(
     seconds: float = CHECKER_SECONDS,
     boxes: int = 50_000,
     prove: bool = True,
+    progress: Progress | bool | None = None,
 ) -> Diff | Difference:
     """Count the strings on which two models differ, find the first, and prove where they agree.
 
@@ -164,6 +168,7 @@ def diff(
             out.
         boxes: The number of boxes to examine for each set of letters.
         prove: Whether to search and prove beyond `max_length`.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The counts, the first difference, and a certificate of the strings on which the two agree;
@@ -182,6 +187,7 @@ def diff(
     """
     check_reach(limit, boxes, seconds)
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
+    say("counting the strings on which they differ")
     counted = compare(one, other, max_length)
     return _Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
@@ -231,6 +237,7 @@ class _Comparison:
     def _support(self, letters: tuple[int, ...]) -> Vector | None:
         """Claims about one set of letters; the first vector that is answered differently."""
         name, differing = support_name(self.config, letters), None
+        say(f"comparing strings over {name}")
         self.by_letters[name] = None
         if self._identical(letters, name):
             return None

@@ -9,7 +9,7 @@ invent one.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.output.telling import say
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
@@ -42,7 +43,6 @@ _FIRST_AT_ONCE, _BATCH_SECONDS = 64, 0.25
 SEARCHED, _WRITTEN = 0.5, 0.6
 """The share of the time for the search, and of what is then left for writing; the rest is for the
 checker, which derives everything again."""
-Doing = Callable[[str], None]
 
 
 def certify_order(
@@ -52,7 +52,6 @@ def certify_order(
     seconds: float = SECONDS,
     parts: Sequence[Part] | None = None,
     float32: bool = False,
-    progress: Doing | None = None,
 ) -> OrderedCertificate:
     """A certificate about every input of these lengths, or of every step of a task that writes.
 
@@ -61,7 +60,6 @@ def certify_order(
         lengths: As in `verify_order`.
         seconds: For the search, the checker and the certificate together; what is left is open.
         parts: What a search has found already, instead of another search.
-        progress: Called with a few words about the current step.
         float32: Also prove what the float32 model answers, whatever the order of its sums.
 
     Raises:
@@ -71,11 +69,11 @@ def certify_order(
         checker = TrellisChecker(checkpoint, seconds=float("inf"))
     except CertificateError as error:
         raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
-    deadline, doing = monotonic() + seconds, progress or (lambda _: None)
+    deadline = monotonic() + seconds
     if parts is None:
 
         def share(done: float) -> None:
-            doing(f"searching: {done:.0%} of all inputs decided")
+            say(f"searching: {done:.0%} of all inputs decided")
 
         searched = SEARCHED * seconds
         parts = verify_order(checkpoint, lengths, seconds=searched, progress=share).parts
@@ -83,11 +81,11 @@ def certify_order(
     proved: list[PartProved] = []
     until = monotonic() + _WRITTEN * (deadline - monotonic())
     for number, part in enumerate(parts):
-        doing(f"certificate: part {number + 1} of {len(parts)}")
+        say(f"certificate: part {number + 1} of {len(parts)}")
         left = (until - monotonic()) / (len(parts) - number)
         written.append(_Writer(exact, checker, monotonic() + left, float32).part(part))
     for number, part_written in enumerate(written):
-        doing(f"checking part {number + 1} of {len(parts)}")
+        say(f"checking part {number + 1} of {len(parts)}")
         left = (deadline - monotonic()) / (len(parts) - number)
         proved += _derived(checker, part_written, left).parts
     checked = TrellisProved(checkpoint.config.task.describe(), tuple(proved))
