@@ -21,8 +21,8 @@ from rich.text import Text
 import tsc_interp as tsc
 from studies.constructed import carry_adder
 from tests.fuzz.names import HOSTILE
+from tsc_interp import telling
 from tsc_interp.cli.common import live_bar
-from tsc_interp.output import telling
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.json_form import json_number, to_json
 from tsc_interp.output.numbers import Share, percent, share

@@ -22,6 +22,7 @@ ROOMS = (
     "source_report",
     "errors",
     "memory",
+    "telling",
     "arguments",
     "files",
     "processes",

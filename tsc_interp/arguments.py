@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from tsc_interp.errors import CallError, UsageError, shorten, suggest
-from tsc_interp.output.telling import told
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +65,11 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             if value is not default and (expected := rule(name, value)):
                 raise UsageError(f"{name} is {expected}, got {shorten(value)}")
         listener = given.get("progress")
-        with told(listener if hears or listener is True else None):
+        if not listener or not (hears or listener is True):
+            return function(*args, **kwargs)
+        from tsc_interp.telling import told
+
+        with told(listener):
             return function(*args, **kwargs)
 
     return call

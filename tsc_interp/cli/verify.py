@@ -25,9 +25,9 @@ from tsc_interp.cli.common import (
     share_done,
     working,
 )
-from tsc_interp.output.telling import told
 from tsc_interp.output.visible import visible
 from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.telling import told
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint

@@ -25,7 +25,7 @@ from tsc_interp.falsification.searching import Word, simplest_rows, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
-from tsc_interp.output.telling import Progress
+from tsc_interp.telling import Progress
 
 MOST = 2_000_000_000
 _CHUNK = 16_384

@@ -45,10 +45,10 @@ from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import frame_of, is_external
 from tsc_interp.model.importing import name_of
 from tsc_interp.model.threads import one_thread
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.results.base import Finding
 from tsc_interp.rules import Rule
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.telling import Progress, say
 
 TRIES = 500_000
 EXAMPLES = 64

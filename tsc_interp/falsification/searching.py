@@ -15,7 +15,7 @@ import numpy as np
 from tsc_interp.falsification.families import Rng, inputs, neighbours
 from tsc_interp.falsification.question import Answers, OutOfTime, Question
 from tsc_interp.frames.frame import Frame, Letters
-from tsc_interp.output.telling import Progress
+from tsc_interp.telling import Progress
 
 Word = tuple[int, ...]
 

@@ -20,7 +20,6 @@ from tsc_interp.interventions.parts import Part
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.pruning.importance import (
     METHODS,
     by_gradient,
@@ -30,6 +29,7 @@ from tsc_interp.pruning.importance import (
     without,
 )
 from tsc_interp.pruning.smaller import narrow
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon

@@ -16,7 +16,6 @@ from tsc_interp.errors import CallError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.probes.cone import ConeResult
 from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import Probe
@@ -32,6 +31,7 @@ from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification.counting.differences import Difference, difference
 
 if TYPE_CHECKING:

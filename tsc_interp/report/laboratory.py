@@ -12,11 +12,11 @@ from tsc_interp.arguments import checked
 from tsc_interp.laboratories.base import Finding, LabResult
 from tsc_interp.laboratories.registry import Laboratory, find_laboratory
 from tsc_interp.output.display import Grid
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.plots.figure import Figure, Figures
 from tsc_interp.report.content import anchor
 from tsc_interp.report.model_report import Section
 from tsc_interp.report.saved import SavedReport
+from tsc_interp.telling import Progress, say
 
 
 @checked

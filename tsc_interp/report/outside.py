@@ -24,7 +24,6 @@ from tsc_interp.falsification.falsify import falsify
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.importing import name_of as model_name
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.probes.inputs import Inputs, readout_direction
 from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.probe import Probe
@@ -40,6 +39,7 @@ from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, 
 from tsc_interp.report.report import Report
 from tsc_interp.results.arrays import LabeledArray
 from tsc_interp.results.base import HeadsResult, ProbeResult, Record
+from tsc_interp.telling import Progress, say
 
 if TYPE_CHECKING:
     from torch import Tensor

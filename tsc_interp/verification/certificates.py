@@ -17,7 +17,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
 from tsc_interp.output.numbers import counted
-from tsc_interp.output.telling import say
+from tsc_interp.telling import say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form

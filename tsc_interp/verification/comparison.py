@@ -20,7 +20,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
-from tsc_interp.output.telling import Progress, say
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
 from tsc_interp.verification.bounds.supports import Supports

@@ -20,7 +20,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.framing import FrameLike, with_frame
-from tsc_interp.output.telling import Progress
+from tsc_interp.telling import Progress
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.rounding import Form

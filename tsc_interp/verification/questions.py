@@ -19,8 +19,8 @@ from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoin
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import FrameLike, is_external, with_frame
-from tsc_interp.output.telling import Progress, say
 from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts

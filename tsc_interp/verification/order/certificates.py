@@ -17,8 +17,8 @@ import numpy as np
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.output.telling import say
 from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.telling import say
 from tsc_interp.verification.checker.budget import CertificateError
 from tsc_interp.verification.checker.sets import Sets
 from tsc_interp.verification.checker.spans import Floats

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.output.telling import say
+from tsc_interp.telling import say
 from tsc_interp.verification.bounds.intervals import Interval
 from tsc_interp.verification.bounds.labels import (
     all_supports,
