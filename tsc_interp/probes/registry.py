@@ -28,6 +28,7 @@ from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.probes.specialization import specialization
 from tsc_interp.probes.superposition import superposition
+from tsc_interp.probes.trace import trace
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -37,14 +38,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=Question)
 
 PROBES: tuple[Probe, ...] = (
-    Probe(
-        name="trace",
-        title="What happens to a string?",
-        question="What happens to a string on its way to a logit?",
-        chapter="1-2",
-        why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
-        "attribution, along a direction, takes this model's read-out apart",
-    ),
+    trace,
     superposition,
     cone,
     margin,
