@@ -16,6 +16,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.probes.ablation import ablation
 from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
@@ -62,16 +63,7 @@ PROBES: tuple[Probe, ...] = (
         chapter="4",
         needs_run=True,
     ),
-    Probe(
-        name="ablation",
-        title="What is each part needed for?",
-        question="Which strings go wrong without a head, a neuron or one letter's value?",
-        chapter="2, 4",
-        on_request=True,
-        any_model=True,
-        accepts=("query", "token_names", "attention_mask", "answer"),
-        token_question="Which answers change without a head or an MLP?",
-    ),
+    ablation,
     patching,
     paths,
 )
