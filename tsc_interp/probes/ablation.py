@@ -343,10 +343,8 @@ class AblationResult(ProbeResult):
         return Table.from_rows("Errors without each part", columns, rows)
 
     @shown(Rows("What each change adds to the logits"))
-    def moves(self) -> Table:
-        names = ("part", "put in its place")
-        title = "What each change adds to the logits"
-        return Table.of(title, self.effects, "part", "change", names=names)
+    def moves(self) -> LabeledArray:
+        return self.effects
 
     # -- in sentences --
 

@@ -167,18 +167,6 @@ class TraceResult(ProbeResult):
 
     @shown(
         Drawing(
-            "What the MLP reads, after the norm",
-            "CLS after attention as the norm before the last MLP makes it, for each string.",
-            name="normed-mlp",
-        )
-    )
-    def mlp_reads(self) -> Drawn:
-        if self.normed is None or "MLP" not in self.normed.labels["reader"]:
-            return None
-        return self._plane("Inputs", self.normed.at(reader="MLP", token="CLS")[-1])
-
-    @shown(
-        Drawing(
             "Keys, and the query CLS asks with",
             "A letter's score is its key times CLS's query (divided by √d_head): keys on the "
             "query's side of zero are looked at, keys on the other side ignored.",
@@ -336,6 +324,18 @@ class TraceResult(ProbeResult):
     @shown(Drawing("CLS after attention", "CLS's embedding plus the attention output."))
     def resid_mid(self) -> Drawn:
         return self._stage("resid_mid", self.residual_field)
+
+    @shown(
+        Drawing(
+            "What the MLP reads, after the norm",
+            "CLS after attention as the norm before the last MLP makes it, for each string.",
+            name="normed-mlp",
+        )
+    )
+    def mlp_reads(self) -> Drawn:
+        if self.normed is None or "MLP" not in self.normed.labels["reader"]:
+            return None
+        return self._plane("Inputs", self.normed.at(reader="MLP", token="CLS")[-1])
 
     @shown(Drawing("MLP output", "What the MLP adds to CLS, for each string."))
     def mlp_out(self) -> Drawn:
