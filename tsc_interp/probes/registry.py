@@ -21,6 +21,7 @@ from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.cone import cone
+from tsc_interp.probes.init_norm import init_norm
 from tsc_interp.probes.margin import margin
 from tsc_interp.probes.patching import patching
 from tsc_interp.probes.paths import paths
@@ -47,14 +48,7 @@ PROBES: tuple[Probe, ...] = (
     circuits_weights,
     specialization,
     attribution,
-    Probe(
-        name="init-norm",
-        title="How large are the weights?",
-        question="How large is everything at initialisation, and what did training make of it?",
-        chapter="4",
-        why_not="it compares a model with fresh ones, and how this one was initialised is not "
-        "known",
-    ),
+    init_norm,
     circuit,
     Probe(
         name="dynamics",
