@@ -21,6 +21,7 @@ from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.cone import cone
+from tsc_interp.probes.dynamics import dynamics
 from tsc_interp.probes.init_norm import init_norm
 from tsc_interp.probes.margin import margin
 from tsc_interp.probes.patching import patching
@@ -50,13 +51,7 @@ PROBES: tuple[Probe, ...] = (
     attribution,
     init_norm,
     circuit,
-    Probe(
-        name="dynamics",
-        title="How did training get there?",
-        question="How did the model become what it is, epoch by epoch?",
-        chapter="4",
-        needs_run=True,
-    ),
+    dynamics,
     ablation,
     patching,
     paths,
