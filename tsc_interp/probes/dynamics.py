@@ -90,8 +90,8 @@ class DynamicsResult(ProbeResult):
     logits: Annotated[
         LabeledArray,
         Lines(
-            "Logits of the strings", "Above zero the model says yes." + _MARKED, along="epoch",
-            y="logit", form=".4f",
+            "Logits of the strings", "Above the dashed line the model says yes." + _MARKED,
+            along="epoch", y="logit", form=".4f",
         ),
     ]  # fmt: skip
     """`[epoch string]`"""
@@ -123,8 +123,12 @@ class DynamicsResult(ProbeResult):
     def drawn(self) -> list[Figure]:
         """What the fields declare, the chosen epoch marked, and two animations."""
         from tsc_interp.plots.colours import INK
+        from tsc_interp.plots.style import decision_line
 
         declared = list(super().drawn())
+        for one in declared:
+            if one.name == "logits":
+                decision_line(one.figure, y=0)
         if self.chosen_epoch is not None:
             for one in declared:
                 line = {"color": INK, "dash": "dot", "width": 1.5}

@@ -278,7 +278,12 @@ def _lines(numbers: LabeledArray, how: Lines) -> Drawn:
         log_axis(figure, "x", x if len(x) <= _TICKS else _written(x))
     if how.log_y:
         log_axis(figure, "y", _written(cells))
-    said = [ends(row, x, line, how.form) for row, line in zip(rows, cells, strict=True)]
+    said = []
+    for row, line in zip(rows, cells, strict=True):
+        known = np.isfinite(line)
+        if known.any():
+            told = ends(row, np.array(x)[known].tolist(), line[known], how.form)
+            said.append(told.removeprefix(": "))
     return figure, "; ".join(said[:_SAID])
 
 
