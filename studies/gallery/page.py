@@ -11,7 +11,6 @@ rows: list[dict[str, Any]] = json.loads((RESULTS / "gallery.json").read_text(enc
     "models"
 ]
 searched = [row for row in rows if row["kind"] == "found"]
-enumerated = [row for row in rows if row["kind"] != "found"]
 
 
 def short(value: Any) -> str:
@@ -50,20 +49,6 @@ for row in searched:
         f"| {rate(row)} | {place(row)} | {row['tried']:,} | {row['seconds']:.1f} s |"
     )
 # --8<-- [end:table]
-
-# --8<-- [start:enumerated]
-print("| frame | inputs | wrong | undecided | decided by intervals | simplest wrong | CPU |")
-print("|---|---|---|---|---|---|---|")
-for row in enumerated:
-    counts = row["enumerated"]
-    note = "" if counts["complete"] else " (time ran out)"
-    print(
-        f"| {row['name']}: `{row['frame'].split(';')[0]}` | {counts['inputs']:,}{note} "
-        f"| {counts['wrong']:,} | {counts['undecided']:,} | {counts['in_balls']:,} "
-        f"| {word(row) if counts['wrong'] else 'none'} "
-        f"| {row['seconds']:.0f} s |"
-    )
-# --8<-- [end:enumerated]
 
 # --8<-- [start:summary]
 wrong = [row for row in searched if row["tokens"] is not None]

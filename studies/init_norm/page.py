@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.stats import spearmanr
 
-from studies.init_norm.run import BASE, BEGINS, FACTORS, WIDTHS
+from studies.init_norm.run import BASE, BEGINS, FACTORS
 from studies.plots import LIMIT, costs, grouped, horizon_of, lines
 from studies.tables import read
 from tsc_interp.plots.style import Figure
@@ -107,27 +107,6 @@ for (what, begins, d_model, factor), group in cells.items():
 print(costs("init_norm"))
 # --8<-- [end:cost]
 
-widths = lines(
-    {
-        "as it is": (WIDTHS, [typical("width", d_model=d) for d in WIDTHS]),
-        "norm held fixed": (WIDTHS, [typical("fixed norm", d_model=d) for d in WIDTHS]),
-    },
-    "d_model",
-    "median horizon (letters)",
-    log_x=True,
-    log_y=True,
-)
-widths.update_xaxes(tickvals=list(WIDTHS), ticktext=[str(d) for d in WIDTHS], dtick=None)
-by_width = Figure(
-    name="by-width",
-    title="Width with and without the norm that comes with it",
-    figure=widths,
-    caption="Median horizon of the models that get all short strings right, 32 seeds per point. "
-    "Dashed: embeddings scaled at the start to the norm they have at d_model 2. Searches end at a "
-    "million letters.",
-    alt="Median horizons by d_model: "
-    + ", ".join(f"{d}: {typical('width', d_model=d):,.0f}" for d in WIDTHS),
-)
 steps = sorted((*FACTORS, 1.0))
 names = {
     "embeddings": "embeddings",

@@ -7,9 +7,6 @@ from studies.tables import read
 from tsc_interp.plots.style import Figure
 from tsc_interp.results.intervals import told_median
 
-BITS, LETTERS = 24, 3
-"""Of a float32's significand, and in the alphabet."""
-
 rows = read("lengths")
 cells = grouped(rows, lambda row: (row["attention"], row["train_length"]))
 lengths = sorted({row["train_length"] for row in rows})
@@ -20,16 +17,6 @@ undecided = [row for row in grows if row["outcome"] == "open"]
 plain = [row for row in rows if row["attention"] == "plain"]
 
 
-def rational(row: dict) -> float:
-    """|alphabet|^6 slope^2 / margin^2."""
-    return float(LETTERS**6 * (row["slope"] / row["margin"]) ** 2)
-
-
-def exponential(row: dict) -> float:
-    """Its binary logarithm: bits / gap."""
-    return float(BITS / row["gap"])
-
-
 def needed(length: int) -> int:
     """The least N such that all models right up to N are right at every length, open ones aside."""
     return max(row["first_error"] for row in wrong if row["train_length"] == length)
@@ -37,13 +24,9 @@ def needed(length: int) -> int:
 
 first = np.array([row["first_error"] for row in wrong])
 enough = int(first.max())
-bound = np.array([rational(row) for row in proved])
-bits = np.array([exponential(row) for row in proved])
 late = [row for row in wrong if row["first_error"] > row["train_length"]]
-below = [r for r in late if max(rational(r), 2.0 ** min(exponential(r), 1000)) < r["first_error"]]
 assert len(late) < len(wrong) / 3
 assert enough > 10_000
-assert not below
 assert needed(4) > needed(10) > needed(20)
 assert all(row["outcome"] != "proved" for row in plain)
 
@@ -61,14 +44,6 @@ print(
     "- **After training on longer strings, a shorter test is enough.** The latest first error is "
     + ", ".join(f"{needed(n):,} after training on up to {n}" for n in lengths)
     + " letters."
-)
-print(
-    "- **The published bound is loose for most models, but not for the worst.** With its constant "
-    f"set to 1, its polynomial term is {told_median(bound)} letters for the proved models, and its "
-    f"exponential term is 2 to the power {np.median(bits):.0f} (median). This is thousands of "
-    "times the training length, which is enough to tell most models apart. But the bound has the "
-    f"order of magnitude of the latest first errors, and none of the {len(late)} late ones is "
-    "beyond both terms."
 )
 print(
     "- **Without log n no length is enough.** No plain model is proved right at every length. "
@@ -97,36 +72,21 @@ for (attention, length), group in cells.items():
     )
 # --8<-- [end:table]
 
-# --8<-- [start:bounds]
-print(
-    f"{'proved models, trained up to':30} {'enough':>7} {'polynomial term':>40}   log2 of the other"
-)
-for length in lengths:
-    some = [row for row in proved if row["train_length"] == length]
-    print(
-        f"{length:30} {needed(length):7} {told_median([rational(r) for r in some]):>40}   "
-        f"{told_median([exponential(r) for r in some])}"
-    )
-# --8<-- [end:bounds]
-
 # --8<-- [start:cost]
 print(costs("lengths"))
 # --8<-- [end:cost]
 
 figure = Figure(
     name="lengths",
-    title="The length that was enough, and the length that the bound requires",
+    title="First errors by training length",
     figure=dots_by_group(
         {
-            "first errors, log n": first.tolist(),
-            "polynomial term": bound.tolist(),
-            "first errors, plain": [r["first_error"] for r in plain if r["first_error"]],
+            f"{attention}, up to {length}": [r["first_error"] for r in group if r["first_error"]]
+            for (attention, length), group in cells.items()
         },
         "letters",
     ),
-    caption="One dot per model, the mark is the median. With log n most wrong "
-    "models fail at once and a few very late; the polynomial term of the published bound, with the "
-    "constant set to 1, has the order of the latest. Plain softmax fails at lengths of all sizes.",
-    alt=f"First errors with log n: median {np.median(first):,.0f}, at most {enough}; the bound's "
-    f"polynomial term: median {np.median(bound):,.0f}.",
+    caption="One dot per wrong model, the mark is the median. With log n most wrong models fail at "
+    "once and a few very late; plain softmax fails at lengths of all sizes.",
+    alt=f"First errors with log n: median {np.median(first):,.0f}, at most {enough:,}.",
 )

@@ -5,7 +5,6 @@ import json
 from studies.public_models.names import KNOWN
 from studies.tables import RESULTS, Row
 
-YEAR = 365.25 * 24 * 3600
 rows = json.loads((RESULTS / "public_models.json").read_text(encoding="utf-8"))["models"]
 decided = [row for row in rows if "inputs" in row]
 others = [row for row in rows if "inputs" not in row]
@@ -24,17 +23,6 @@ def first(row: Row) -> str:
     if wrong.get("step") is None:
         return f"`{' '.join(wrong['tokens'])}` → class {replay['answer']}{found}"
     return f"`{''.join(replay['prompt'])}` → {''.join(reversed(replay['written']))}{found}"
-
-
-def certificate(row: Row) -> str:
-    made = row["certificate"]
-    if made is None:
-        return "not made"
-    part = "" if covers(row) else " (leaves inputs undecided)"
-    return (
-        f"{made['compressed_bytes'] / 1000:,.0f} kB{part}, made in {made['making_seconds']:.0f} s, "
-        f"checked in {made['checking_seconds']:.0f} s"
-    )
 
 
 def covers(row: Row) -> bool:
@@ -57,11 +45,6 @@ def left(row: Row) -> str:
     return power(undecided, 2) if undecided > 10**9 else f"{undecided:,}"
 
 
-def years(row: Row) -> str:
-    spent = row["brute_force"]["seconds_each"] * int(row["inputs"])
-    return f"{power(spent / YEAR)}&nbsp;years" if spent > YEAR else f"{spent:,.0f} s"
-
-
 # --8<-- [start:table]
 undecided = any(int(row["undecided"]) for row in decided)
 columns = ["model", "claimed right", "wrong, exactly", "first wrong, replayed", "certificate"]
@@ -81,18 +64,6 @@ for row in sorted(decided, key=lambda row: -int(row["wrong"])):
     ]
     print(f"| {' | '.join(cells)} |")
 # --8<-- [end:table]
-
-# --8<-- [start:times]
-print("| model | search | per input | brute force, per input | for all inputs | certificate |")
-print("|---|---|---|---|---|---|")
-for row in decided:
-    each = row["brute_force"]["seconds_each"]
-    print(
-        f"| {row['name']} | {row['search_seconds']:.1f} s "
-        f"| {power(row['search_seconds'] / int(row['inputs']))}&nbsp;s | {power(each)}&nbsp;s "
-        f"| {years(row)} | {certificate(row)} |"
-    )
-# --8<-- [end:times]
 
 # --8<-- [start:others]
 for row in others:
@@ -120,18 +91,6 @@ if open_:
         "the others. Do not conclude from the table which share of public models is right."
     )
 # --8<-- [end:summary]
-
-# --8<-- [start:sums]
-for row in decided:
-    parts = row["parts"]
-    if "length" in parts[0]:
-        ends = f"{parts[0]['length']} to {parts[-1]['length']}"
-        print(
-            f"{row['name'].capitalize()}: {int(row['inputs']):,} strings of {ends} letters, "
-            f"{int(row['wrong']):,} wrong, {int(row['undecided']):,} undecided, in "
-            f"{row['search_seconds']:.1f} CPU seconds. Certificate: {certificate(row)}."
-        )
-# --8<-- [end:sums]
 
 # --8<-- [start:notes]
 allowed = sorted({row["seconds_allowed"] for row in rows if "seconds_allowed" in row})

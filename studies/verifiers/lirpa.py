@@ -15,31 +15,21 @@ from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
 from torch import Tensor, nn
 
 from studies.tables import Row
-from studies.verifiers.questions import CountsNetwork, digit_box
-from studies.verifiers.run import (
-    LENGTHS,
-    adder_boxes,
-    exact_logits,
-    relu_heads,
-    step_network,
-    supports,
-    timed,
-)
+from studies.verifiers.questions import CountsNetwork
+from studies.verifiers.run import LENGTHS, exact_logits, relu_heads, supports, timed
 
 _BATCH = 64
 Bound = Callable[[Tensor, Tensor, Tensor | None], tuple[Tensor, Tensor]]
 
 
 def rows(seconds: float) -> list[Row]:
-    """One call per set of letters, then with cutting, and the adder."""
+    """One call per set of letters, then with cutting."""
     ways = (("IBP", "IBP", 0.0), ("CROWN", "CROWN", 0.0), ("CROWN, boxes halved", "CROWN", seconds))
-    found = [
+    return [
         timed(lambda n=n, by=by, most=most: _strings(n, by, most), tool="auto_LiRPA", method=name,
               question="strings", length=n)
         for n in LENGTHS for name, by, most in ways
     ]  # fmt: skip
-    return [*found, timed(lambda: _adder(seconds), tool="auto_LiRPA", method="CROWN",
-                          question="addition")]  # fmt: skip
 
 
 def bounder(network: nn.Module, width: int, method: str) -> Bound:
@@ -107,34 +97,3 @@ def _halves(low: list[int], high: list[int]) -> list[tuple[list[int], list[int]]
     left, right = list(high), list(low)
     left[at], right[at] = middle, middle + 1
     return [(low, left), (right, high)]
-
-
-def _adder(seconds: float) -> Row:
-    checkpoint, boxes = adder_boxes()
-    until, decided, letters = time.process_time() + seconds, 0, checkpoint.config.n_letters
-    base, worst = letters - 2, float("inf")
-    for step in sorted({box.step for box in boxes}):
-        network = step_network(checkpoint, step)
-        some = [box for box in boxes if box.step == step]
-        bound = bounder(network, len(some[0].letters), "CROWN")
-        for begin in range(0, len(some), _BATCH):
-            if time.process_time() > until:
-                break
-            batch = some[begin : begin + _BATCH]
-            low, high = (torch.stack(x) for x in zip(
-                *(digit_box(box, base) for box in batch), strict=True))  # fmt: skip
-            compared = torch.stack([_against(box.label, letters) for box in batch])
-            lower = bound(low, high, compared)[0].detach().min(1).values
-            decided += int((lower > 0).sum())
-            worst = min(worst, float(lower.min()))
-    open_ = len(boxes) - decided
-    return {"answered": not open_, "right": not open_, "parts": len(boxes), "open": open_,
-            "worst_bound": worst}  # fmt: skip
-
-
-def _against(label: int, letters: int) -> Tensor:
-    """Rows that take each other output from the right one's."""
-    others = [i for i in range(letters) if i != label]
-    rows = -torch.eye(letters)[others]
-    rows[:, label] = 1
-    return rows

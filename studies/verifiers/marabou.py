@@ -12,15 +12,8 @@ from typing import Any
 import numpy as np
 
 from studies.tables import Row
-from studies.verifiers.questions import CountsNetwork, digit_box
-from studies.verifiers.run import (
-    LENGTHS,
-    adder_boxes,
-    relu_heads,
-    step_network,
-    supports,
-    timed,
-)
+from studies.verifiers.questions import CountsNetwork
+from studies.verifiers.run import LENGTHS, relu_heads, supports, timed
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -34,11 +27,10 @@ Terms = Sequence[tuple[int, float]]
 def rows(seconds: float) -> list[Row]:
     """In a folder of its own: it writes queries it fails on into the current one."""
     with TemporaryDirectory() as folder, chdir(folder):
-        found = [
+        return [
             timed(lambda n=n: _strings(n, seconds), tool="Marabou", question="strings", length=n)
             for n in LENGTHS
         ]
-        return [*found, timed(lambda: _adder(seconds), tool="Marabou", question="addition")]
 
 
 class Query:
@@ -120,32 +112,3 @@ def _strings(length: int, seconds: float) -> Row:
     wrong = any(one == "sat" for one in said)
     return {"answered": right or wrong, "right": right, "parts": len(said),
             "open": sum(one not in ("unsat", "sat") for one in said), "said": said}  # fmt: skip
-
-
-def _adder(seconds: float) -> Row:
-    """One query per box and other output."""
-    checkpoint, boxes = adder_boxes()
-    letters, until, decided, queries, said = (
-        checkpoint.config.n_letters, time.process_time() + seconds, 0, 0, set(),
-    )  # fmt: skip
-    networks = {step: step_network(checkpoint, step) for step in {box.step for box in boxes}}
-    for box in boxes:
-        if time.process_time() > until:
-            break
-        answers = set()
-        for other in set(range(letters)) - {box.label}:
-            query = Query()
-            ends = zip(*(one.tolist() for one in digit_box(box, letters - 2)), strict=True)
-            x = query.inputs = [query.variable(low, high) for low, high in ends]
-            network = networks[box.step]
-            outputs = residual(query, layer(query, x, network.mixed), network)
-            query.network.addInequality([outputs[box.label], outputs[other]], [1.0, -1.0], 0.0)
-            answers.add(query.ask(until - time.process_time()))
-            queries += 1
-            if answers != {"unsat"}:
-                break
-        said |= answers
-        decided += answers == {"unsat"}
-    open_ = len(boxes) - decided
-    return {"answered": not open_, "right": not open_, "parts": len(boxes), "open": open_,
-            "queries": queries, "said": sorted(said)}  # fmt: skip

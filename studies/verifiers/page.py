@@ -32,20 +32,3 @@ for name in tools:
     if set(cells) != {"—"}:
         print(f"| {name} | {' | '.join(cells)} |")
 # --8<-- [end:strings]
-
-# --8<-- [start:addition]
-print("| | boxes or regions | answer | CPU seconds |")
-print("|---|---|---|---|")
-for row in rows:
-    if row["question"] == "addition":
-        print(f"| {tool(row)} | {row['parts']:,} | {said(row)} | {row['seconds']:.1f} |")
-# --8<-- [end:addition]
-
-# --8<-- [start:tight]
-known = [row for row in rows if "worst_bound" in row and row["question"] == "strings"]
-once = {(row["method"], row["length"]): row["worst_bound"] for row in known}
-for n in lengths:
-    told = ", ".join(f"{m} {bound:,.0f}" for (m, at), bound in once.items()
-                     if at == n and "halved" not in m)  # fmt: skip
-    print(f"- strings up to {n}: {told}")
-# --8<-- [end:tight]

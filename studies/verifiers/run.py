@@ -2,9 +2,8 @@
 
 Options: `--auto-lirpa FOLDER`, the source of auto_LiRPA (github.com/Verified-Intelligence), and
 Marabou where `maraboupy` can be imported. Each is asked whether a ReLU sibling of the walk-through
-model is right on all strings up to a length, and whether an adder of two digits is right on all
-pairs (questions.py). Times are CPU seconds, each limited by `--seconds`. The result is
-`studies/results/verifiers.json`.
+model is right on all strings up to a length (questions.py). Times are CPU seconds, each limited by
+`--seconds`. The result is `studies/results/verifiers.json`.
 """
 
 from __future__ import annotations
@@ -22,12 +21,11 @@ import numpy as np
 import torch
 
 import tsc_interp as tsc
-from studies.constructed import carry_adder
 from studies.keep import model
 from studies.tables import RESULTS, Row
-from studies.verifiers.questions import CountsNetwork, Heads, PromptNetwork, sums
+from studies.verifiers.questions import CountsNetwork, Heads
 
-LENGTHS, SECONDS, DIGITS = (10, 100, 351, 352), 60.0, 2
+LENGTHS, SECONDS = (10, 100, 351, 352), 60.0
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -70,15 +68,8 @@ def _ours() -> list[Row]:
         return {"answered": True, "right": verdict.correct, "parts": verdict.tally.vectors,
                 "open": 0}  # fmt: skip
 
-    def adder() -> Row:
-        verdict: Any = tsc.verify(carry_adder(DIGITS))
-        regions = sum(step.regions for step in verdict.steps)
-        return {"answered": not verdict.undecided, "right": verdict.correct, "parts": regions,
-                "open": 0}  # fmt: skip
-
-    rows = [timed(lambda n=n: strings(n), tool="tsc-interp", question="strings", length=n)
+    return [timed(lambda n=n: strings(n), tool="tsc-interp", question="strings", length=n)
             for n in LENGTHS]  # fmt: skip
-    return [*rows, timed(adder, tool="tsc-interp", question="addition")]
 
 
 # -- what both modules need --------------------------------------------------------------------
@@ -94,24 +85,13 @@ def relu_heads() -> Heads:
     return Heads.of(model("relu"))
 
 
-def adder_boxes() -> tuple[tsc.Checkpoint, list[Any]]:
-    checkpoint = carry_adder(DIGITS)
-    task: Any = checkpoint.config.task
-    return checkpoint, list(sums(task))
-
-
-def step_network(checkpoint: tsc.Checkpoint, step: int) -> PromptNetwork:
-    task: Any = checkpoint.config.task
-    return PromptNetwork(checkpoint, task.prompt_length + step)
-
-
 def exact_logits(network: CountsNetwork, counts: np.ndarray) -> np.ndarray:
     return network(torch.from_numpy(counts.astype(np.float64)))[:, 0].numpy()
 
 
 def line(row: Row) -> str:
     """One row in words."""
-    asked = f"strings up to {row['length']}" if row["question"] == "strings" else "addition"
+    asked = f"strings up to {row['length']}"
     said = ("right" if row["right"] else "wrong") if row["answered"] else "not answered"
     how = f" ({row['method']})" if "method" in row else ""
     return (

@@ -93,7 +93,7 @@ def test_errors_are_those_of_a_forward_pass_by_hand(case):
     weights = checkpoint.weights
     sample = source_test_set(CONFIG)
     sample = sample[np.linspace(0, len(sample) - 1, 128).astype(int)]
-    assert len(result.of("zero", exact=True)) == len(result.of("mean", exact=True)) == 2 + 3 + 1 + 6
+    assert len(result.judged("zero")) == len(result.judged("mean")) == 2 + 3 + 1 + 6
     plain = {tuple(row): by_hand(weights, row)[0] > 0 for row in vectors(LENGTH)}
     for one in (*result.of("zero"), *result.of("mean")):
         new = np.zeros(()) if one.change == "zero" else average(weights, one.part, sample)
@@ -176,12 +176,12 @@ def test_proved_is_what_the_checker_says():
 
 def test_what_was_left_out_is_said():
     result = run_probe("ablation", "walkthrough", ["ab"], exact=2)
-    assert len(result.of("zero", exact=True)) == 2
+    assert len(result.judged("zero")) == 2
     assert any("2 of 11 parts" in note for note in result.not_applicable)
     four = Classifier(ClassifierConfig(n_letters=4), seed=0)
     result = run_probe("ablation", four, ["ab"])
     assert result.exact is None
-    assert not result.of("zero", exact=True)
+    assert not result.judged("zero")
     assert result.test is not None
     assert [figure.name for figure in figures(result)] == ["logits"]
 

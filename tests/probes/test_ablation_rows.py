@@ -19,7 +19,6 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.hooks import intervene
 from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.probes.ablation import rows
 from tsc_interp.probes.registry import figures, run_probe
 
 
@@ -109,7 +108,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         run_probe("ablation", model, TOKENS, answer=12)
     with pytest.raises(UsageError, match="query: for TransformerLens models"):
         run_probe("ablation", "walkthrough", ["ab"], query=0)
-    monkeypatch.setattr(rows, "MOST_WORK", 100_000)
+    monkeypatch.setattr("tsc_interp.probes.ablation.MOST_WORK", 100_000)
     with pytest.raises(UnsupportedError, match="too much for a model of"):
         run_probe("ablation", model, TOKENS)
 

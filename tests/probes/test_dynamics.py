@@ -16,7 +16,7 @@ from tsc_interp.cli.app import main
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.probes.dynamics.result import DynamicsResult
+from tsc_interp.probes.dynamics import DynamicsResult
 from tsc_interp.probes.registry import figures, find_probe
 
 run = find_probe("dynamics").run

@@ -12,7 +12,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.probes.init_norm.run import theoretical_norm
+from tsc_interp.probes.init_norm import theoretical_norm
 from tsc_interp.probes.registry import figures, find_probe
 
 run = find_probe("init-norm").run

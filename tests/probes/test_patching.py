@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+import tsc_interp as tsc
+from tests.model.outside_models import tl_model
 from tests.model.test_forward import shaken_weights
 from tests.probes.models import TOKENS, check_survives_json, transformer_lens_model
 from tests.probes.patching_oracle import OneLayer
@@ -274,3 +276,16 @@ def test_notation_of_positions() -> None:
             place(text)
     with pytest.raises(UsageError, match="beyond the 4 positions"):
         intervene(load("walkthrough"), ["ab"], "head0@4=zero")
+
+
+def test_pairs_of_a_framed_model_fit_its_frame() -> None:
+    """A letter replaced in a row may not be one of the frame's fixed tokens."""
+    frame = tsc.Frame.parse("[5] x{4} [3]; x=0..2")
+    external = tl_model(11, n_ctx=7, positions=True)
+    checkpoint = tsc.from_transformer_lens(external, frame=frame, task="palindrome")
+    config = checkpoint.config
+    for string in ("abba", "abca"):
+        for one in run_probe("patching", checkpoint, [string]).pairs:
+            for text in (one.pair.clean, one.pair.corrupted):
+                letters = map(config.alphabet.letters.index, config.alphabet.expand(text))
+                assert list(letters) in config.frame

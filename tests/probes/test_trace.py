@@ -117,8 +117,28 @@ def test_any_configuration_is_traced_and_drawn(name):
         assert figure.caption
         assert figure.alt
         assert figure.figure.data
-    if name in ("no attention", "two layers", "norm", "positions"):
+    if name in ("no attention", "two layers", "positions"):
         assert result.not_applicable
+    assert ("normed" in {figure.name for figure in drawn}) == (name == "norm")
+
+
+@pytest.mark.parametrize("norm", ["rms", "layer"])
+def test_what_attention_and_mlp_read_is_the_normed_residual(norm):
+    """Oracle: the norm in numpy, of each token's embedding and of CLS after attention."""
+    model = HookedClassifier(ClassifierConfig(norm=norm, d_model=3), seed=1)
+    result = run(model, ["ab", "aab"])
+    assert result.normed is not None
+    weights = {name: p.detach().double().numpy() for name, p in model.named_parameters()}
+    for reader, stage, place in (("attention", "resid_pre", "ln1"), ("MLP", "resid_mid", "ln2")):
+        x = result.states.at(layer=0, stage=stage)
+        x = x - x.mean(-1, keepdims=True) if norm == "layer" else x
+        expected = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+        expected = expected * weights.get(f"blocks.0.{place}.w", 1.0)
+        expected = expected + weights.get(f"blocks.0.{place}.b", 0.0)
+        found = result.normed.at(layer=0, reader=reader)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    names = [figure.name for figure in figures(result)]
+    assert {"normed", "normed-mlp"} <= set(names)
 
 
 def test_a_foreign_letter_is_refused(walkthrough):

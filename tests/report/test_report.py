@@ -350,15 +350,12 @@ def test_command_refuses_a_full_directory_before_it_works(tmp_path, capsys):
 
 
 def test_a_probe_that_cannot_be_asked_is_an_error_if_named_and_a_remark_if_not(monkeypatch):
-    from tsc_interp.probes.trace import run as trace
-
-    def refuse(model, strings):
+    def refuse(inputs):
         raise UnsupportedError("this model is too mysterious")
 
-    monkeypatch.setattr(trace, "run", refuse)
-    monkeypatch.setattr(
-        "tsc_interp.report.examine.PROBES", (tsc.probes.registry.find_probe("trace"),)
-    )
+    probes = (replace(tsc.probes.registry.find_probe("trace"), function=refuse),)
+    monkeypatch.setattr("tsc_interp.report.examine.PROBES", probes)
+    monkeypatch.setattr("tsc_interp.probes.registry.PROBES", probes)
     with pytest.raises(UnsupportedError, match="probe trace: this model is too mysterious"):
         tsc.analyze("walkthrough", ["ab"], probes=["trace"])
     report = tsc.analyze("walkthrough", ["ab"])

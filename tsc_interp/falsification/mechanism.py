@@ -13,7 +13,7 @@ import numpy as np
 
 from tsc_interp.errors import TscError
 from tsc_interp.falsification.question import Question
-from tsc_interp.probes.ablation.rows import run_rows
+from tsc_interp.probes.ablation import AblationResult, ablation
 from tsc_interp.results.base import Cell, Finding
 
 SAMPLE = 64
@@ -33,7 +33,8 @@ def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, 
     position, label = frame.reads(n)[at], int(question.wanted(labels[:1])[0, at])
     written = question.written(rows, labels)
     try:
-        probed = run_rows(model, written, query=position, answer=label)
+        probed = ablation.run(model, written, query=position, answer=label)
+        assert isinstance(probed, AblationResult)
         assert probed.answers is not None
         lead = float(probed.logits.array[0])
         effects = probed.effects.array[1, :, 0]

@@ -45,7 +45,7 @@ from tsc_interp.laboratories.base import (
     option,
 )
 from tsc_interp.results.intervals import told_share
-from tsc_interp.results.views import Heat, Lines, Rows, shown
+from tsc_interp.results.views import Bars, Lines, Rows, shown
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -104,21 +104,20 @@ class BoundsResult(LabResult):
     """`[draws bound]`."""
     needed: LabeledArray
     """`[draws]`: the ε that would have held in 1 - delta of the sets, for all models at once."""
-    chances: LabeledArray
-    """`[distance step]`: at the ε that would have held, and at the bound's."""
+    chances: Annotated[LabeledArray, Rows("The derivation, step by step, at two ε")]
+    """`[step distance]`: at the ε that would have held, and at the bound's."""
     by_length: LabeledArray
     """`[seed length]`: the exact risk given the length."""
 
-    @shown(Heat(
+    @shown(Bars(
         "What each step of the derivation gives away",
-        "Chances that some model of {result.options.seeds} is off by more than ε on "
-        "{result.strings} strings, and what each step of the proof allows.",
-        form=".3g", name="steps",
+        "The chance that some model of {result.options.seeds} is off by more than ε on "
+        "{result.strings} strings, and what each step of the proof allows, at the ε that would "
+        "have held. The table also has them at the bound's ε.",
+        x="chance, or a bound on it", form=".3g", table=False, name="steps",
     ))  # fmt: skip
     def steps(self) -> LabeledArray:
-        epsilons = (float(self.needed.at(draws=DRAWS[0])), self.bound("uniform"))
-        columns = [f"ε = {e:.4f} ({name})" for e, name in zip(epsilons, DISTANCES, strict=True)]
-        return LabeledArray.of(self.chances.array.T, step=STEPS, at=columns)
+        return LabeledArray.of(self.chances.at(distance=DISTANCES[0]), step=STEPS)
 
     @shown(Lines(
         "The exact risk at each length, of the models that look best",
@@ -382,8 +381,8 @@ def run(asked: BoundsOptions, progress: Progress) -> BoundsResult:
         ),
         needed=LabeledArray.of(needed, draws=DRAWS),
         chances=LabeledArray.of(
-            [chances_of_steps(shares[0], risks, n, e) for e in (needed[0], forms[0])],
-            distance=DISTANCES, step=STEPS,
+            np.transpose([chances_of_steps(shares[0], risks, n, e) for e in (needed[0], forms[0])]),
+            step=STEPS, distance=DISTANCES,
         ),
         by_length=LabeledArray.of(by_length, seed=seeds, length=asked.lengths),
     )  # fmt: skip

@@ -187,7 +187,7 @@ class PositionsResult(LabResult):
             through = self.through(BEFORE, kind)
             numbers |= {f"{kind}, best": max(through), f"{kind}, worst": min(through)}
             told.append(
-                f"{min(through)} to {max(through)} letters with {kind} positions, where "
+                f"{_ends(through)} letters with {kind} positions, where "
                 f"{self.share(BEFORE, kind, most).mean():.1%} of all strings of {most} letters "
                 "are wrong"
             )
@@ -233,6 +233,11 @@ class PositionsResult(LabResult):
             f"{self.closest:.1e}.",
             {"longest": float(horizons.max()), "closest": self.closest},
         )
+
+
+def _ends(lengths: list[int]) -> str:
+    low, high = min(lengths), max(lengths)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def least_wrong(length: int, n_letters: int = 3) -> float:

@@ -241,7 +241,7 @@ class CircuitResult(ProbeResult):
             "Do cheaper methods find it?",
             "How much each method thinks of each part, of its largest. A good ranking has the "
             "circuit's parts, marked •, above the others.",
-            share=True, form=".2f", most=24, table=False,
+            share=True, form=".2f", most=24,
         )
     )  # fmt: skip
     def ranking(self) -> LabeledArray:
@@ -261,18 +261,6 @@ class CircuitResult(ProbeResult):
             (
                 (c.size, c.vectors, c.differing, c.first or "none", ", ".join(c.kept) or "nothing")
                 for c in self.front
-            ),
-        )
-
-    @shown(Rows("How each method ranks the parts"))
-    def ranked(self) -> Table:
-        inside = set(self.circuit.kept) if self.circuit else set()
-        return Table.from_rows(
-            "How each method ranks the parts",
-            ("part", "in the circuit", *self.scores.labels["method"]),
-            (
-                (part, "yes" if part in inside else "no", *self.scores.array[:, i].tolist())
-                for i, part in enumerate(self.parts)
             ),
         )
 

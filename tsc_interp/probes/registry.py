@@ -16,10 +16,13 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsEpochs
 from tsc_interp.errors import UsageError, suggest
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.probes.ablation import ablation
 from tsc_interp.probes.attribution import attribution
 from tsc_interp.probes.circuit import circuit
 from tsc_interp.probes.circuits_weights import circuits_weights
 from tsc_interp.probes.cone import cone
+from tsc_interp.probes.dynamics import dynamics
+from tsc_interp.probes.init_norm import init_norm
 from tsc_interp.probes.margin import margin
 from tsc_interp.probes.patching import patching
 from tsc_interp.probes.paths import paths
@@ -28,6 +31,7 @@ from tsc_interp.probes.plugins import Plugins, load_plugins
 from tsc_interp.probes.probe import Probe, Question
 from tsc_interp.probes.specialization import specialization
 from tsc_interp.probes.superposition import superposition
+from tsc_interp.probes.trace import trace
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 
@@ -37,14 +41,7 @@ if TYPE_CHECKING:
 Q = TypeVar("Q", bound=Question)
 
 PROBES: tuple[Probe, ...] = (
-    Probe(
-        name="trace",
-        title="What happens to a string?",
-        question="What happens to a string on its way to a logit?",
-        chapter="1-2",
-        why_not="it follows a string of letters to the one logit of a tsc-interp classifier; "
-        "attribution, along a direction, takes this model's read-out apart",
-    ),
+    trace,
     superposition,
     cone,
     margin,
@@ -52,32 +49,10 @@ PROBES: tuple[Probe, ...] = (
     circuits_weights,
     specialization,
     attribution,
-    Probe(
-        name="init-norm",
-        title="How large are the weights?",
-        question="How large is everything at initialisation, and what did training make of it?",
-        chapter="4",
-        why_not="it compares a model with fresh ones, and how this one was initialised is not "
-        "known",
-    ),
+    init_norm,
     circuit,
-    Probe(
-        name="dynamics",
-        title="How did training get there?",
-        question="How did the model become what it is, epoch by epoch?",
-        chapter="4",
-        needs_run=True,
-    ),
-    Probe(
-        name="ablation",
-        title="What is each part needed for?",
-        question="Which strings go wrong without a head, a neuron or one letter's value?",
-        chapter="2, 4",
-        on_request=True,
-        any_model=True,
-        accepts=("query", "token_names", "attention_mask", "answer"),
-        token_question="Which answers change without a head or an MLP?",
-    ),
+    dynamics,
+    ablation,
     patching,
     paths,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.margin import MarginResult
-from tsc_interp.probes.trace.result import TraceResult
+from tsc_interp.probes.trace import TraceResult
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.reach import n_letters
 from tsc_interp.strings import MAX_LETTERS, Alphabet

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from tsc_interp.plots.colours import MUTED
-from tsc_interp.probes.ablation.result import AblationResult, Answers
+from tsc_interp.probes.ablation import AblationResult, Answers
 from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
 from tsc_interp.report.card import ModelCard

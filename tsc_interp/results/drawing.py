@@ -53,6 +53,7 @@ MOST_STACKED = 6
 STRIPES = ("", "/", "\\", "x", "-", "|")
 OVERLAY = {"fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.45)", "solidity": 0.15}
 _SAID = 8
+_TICKS = 12
 
 Floats = NDArray[np.float64]
 Drawn = tuple[Any, str] | tuple[Any, str, str]
@@ -263,17 +264,38 @@ def _stack(numbers: LabeledArray, how: Stack) -> Drawn:
 
 
 def _lines(numbers: LabeledArray, how: Lines) -> Drawn:
-    cells, rows, columns = rows_and_columns(numbers)
+    cells, rows, columns = rows_and_columns(numbers, how.along)
     x = [float(label) for label in columns]
-    figure = new_figure(how.x or numbers.dims[-1], how.y, legend=len(rows) > 1)
+    figure = new_figure(how.x or how.along or numbers.dims[-1], how.y, legend=len(rows) > 1)
     mode = "lines+markers" if how.marks else "lines"
     for place, (name, line) in enumerate(zip(rows, cells, strict=True)):
-        add_series(figure, x, line, name, f"%{{x}}: %{{y:{how.form}}}", place=place, mode=mode)
-    for axis, logarithmic in (("x", how.log_x), ("y", how.log_y)):
-        if logarithmic:
-            log_axis(figure, axis)
-    said = [ends(row, x, line, how.form) for row, line in zip(rows, cells, strict=True)]
+        look = _look(name.rpartition(" ")[2])  # a letter's own colour
+        add_series(
+            figure, x, line, name, f"%{{x}}: %{{y:{how.form}}}", place=place, mode=mode,
+            colour=None if look.colour == INK else look.colour,
+        )  # fmt: skip
+    if how.log_x:
+        log_axis(figure, "x", x if len(x) <= _TICKS else _written(x))
+    if how.log_y:
+        log_axis(figure, "y", _written(cells))
+    said = []
+    for row, line in zip(rows, cells, strict=True):
+        known = np.isfinite(line)
+        if known.any():
+            told = ends(row, np.array(x)[known].tolist(), line[known], how.form)
+            said.append(told.removeprefix(": "))
     return figure, "; ".join(said[:_SAID])
+
+
+def _written(numbers: Any) -> list[float]:
+    """Ticks written out where there are few decades; plotly's own say 5 where 0.5 is meant."""
+    finite = np.asarray(numbers, dtype=np.float64)
+    finite = finite[np.isfinite(finite) & (finite > 0)]
+    if not len(finite):
+        return []
+    low, high = np.floor(np.log10([finite.min(), finite.max()])).astype(int)
+    steps = (1, 2, 5) if high - low < 3 else (1,)
+    return [float(f"{digit}e{power}") for power in range(low, high + 2) for digit in steps]
 
 
 def _scatter(numbers: LabeledArray, how: Scatter) -> Drawn:

@@ -78,8 +78,10 @@ class Stack(View):
 
 @dataclass(frozen=True)
 class Lines(View):
-    """A line per entry of all axes but the last, whose labels are numbers along x."""
+    """A line per entry of all axes but one, whose labels are numbers along x."""
 
+    along: str = field(default="", kw_only=True)
+    """This axis, if it is not the last."""
     x: str = field(default="", kw_only=True)
     y: str = field(default="", kw_only=True)
     log_x: bool = field(default=False, kw_only=True)

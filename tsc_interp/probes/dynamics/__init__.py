@@ -1,1 +1,0 @@
-"""How did the model become what it is, epoch by epoch?"""

@@ -1,1 +1,0 @@
-"""How large is everything at initialisation, and what did training make of it?"""

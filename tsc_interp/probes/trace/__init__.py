@@ -1,1 +1,0 @@
-"""What happens to a string on its way to a logit?"""
