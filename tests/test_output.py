@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import io
 import json
 import math
 import re
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +19,9 @@ from rich.control import Control
 from rich.text import Text
 
 import tsc_interp as tsc
+from studies.constructed import carry_adder
 from tests.fuzz.names import HOSTILE
+from tsc_interp import telling
 from tsc_interp.cli.common import live_bar
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.json_form import json_number, to_json
@@ -196,3 +201,39 @@ def test_a_verdict_and_a_checkpoint_print_what_a_reader_can_read() -> None:
     checkpoint = tsc.load("walkthrough").to_checkpoint()
     assert repr(checkpoint) == "<Checkpoint: walkthrough, contains a and b?, 36 parameters>"
     assert "embed.W_E" in checkpoint._repr_html_()
+
+
+@pytest.mark.parametrize("call", [
+    lambda told: tsc.verify("walkthrough", 20, progress=told),
+    lambda told: tsc.horizon("generalization-errors", limit=80, progress=told),
+    lambda told: tsc.certify("walkthrough", limit=20, progress=told),
+    lambda told: tsc.diff("walkthrough", "attend-cls", max_length=5, limit=9, progress=told),
+    lambda told: tsc.falsify("generalization-errors", tries=0, progress=told,
+                             frame="[CLS] x{66..68}; x=2..4; CLS=0; read=0"),
+    lambda told: tsc.analyze("walkthrough", "ab", probes="trace", progress=told),
+])  # fmt: skip
+def test_long_calls_say_what_they_do(
+    call: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`progress=True` prints lines on standard error, and nothing without it."""
+    monkeypatch.setattr(telling, "_SECONDS", (0.0, 0.0))
+    call(None)
+    assert capsys.readouterr() == ("", "")
+    call(True)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") >= 1
+
+
+def test_a_certificate_about_order_says_its_steps() -> None:
+    said: list[str] = []
+    tsc.certify(carry_adder(2, base=3), progress=said.append)
+    assert any(doing.startswith("searching: ") for doing in said)
+    assert {"certificate: part 3 of 3", "checking part 3 of 3"} <= {*said}
+
+
+def test_signatures_name_no_address() -> None:
+    for name in tsc.__all__:
+        if callable(getattr(tsc, name)):
+            with contextlib.suppress(ValueError):
+                assert " at 0x" not in str(inspect.signature(getattr(tsc, name))), name

@@ -24,6 +24,7 @@ ROOMS = (
     "trusted",
     "errors",
     "memory",
+    "telling",
     "arguments",
     "files",
     "processes",

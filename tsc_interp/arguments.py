@@ -30,6 +30,8 @@ _FROM_ZERO = ("seed", "seeds", "tries", "epoch", "samples", "query", "keep", "cl
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Refuse arguments of the wrong type with a `UsageError` that names the argument.
 
+    Whoever is given as `progress: Progress | bool | None` hears what is said inside.
+
     Args:
         function: Its annotations are text (`from __future__ import annotations`).
 
@@ -49,6 +51,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         and (rule := _rule(str(parameter.annotation)))
     }
+    progress = signature.parameters.get("progress")
+    hears = progress is not None and str(progress.annotation).startswith("Progress | bool")
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -60,7 +64,13 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             value = given.get(name, default)
             if value is not default and (expected := rule(name, value)):
                 raise UsageError(f"{name} is {expected}, got {shorten(value)}")
-        return function(*args, **kwargs)
+        listener = given.get("progress")
+        if not listener or not (hears or listener is True):
+            return function(*args, **kwargs)
+        from tsc_interp.telling import told
+
+        with told(listener):
+            return function(*args, **kwargs)
 
     return call
 
@@ -126,6 +136,10 @@ def _callback(name: str, value: Any) -> str:
     return "" if callable(value) and not isinstance(value, type) else "a function"
 
 
+def _true_or_callback(name: str, value: Any) -> str:
+    return "" if type(value) is bool or not _callback(name, value) else "True or a function"
+
+
 def _list(name: str, value: Any) -> str:
     fits = isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping)
     return "" if fits and hasattr(value, "__len__") else "a list"
@@ -161,6 +175,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("str", "Kind", "Scores", "Method", "Form"), _kind("text", str)),
     "Form | bool": _kind("text, True or False", str, bool),
     **dict.fromkeys(("Progress", "Callable", "Draw"), _callback),
+    **dict.fromkeys(("Progress | bool", "Decided | bool"), _true_or_callback),
     **dict.fromkeys(("Mapping", "History"), _kind("a dictionary", Mapping)),
     "Sequence": _list,
     "Sequence[int]": _wholes,

@@ -41,9 +41,13 @@ class Frozen(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Show options alone in the signature."""
+        """Show options alone in the signature, and types without what validates them."""
         shown = inspect.signature(cls)
-        options = [p for p in shown.parameters.values() if p.kind is not p.VAR_POSITIONAL]
+        options = [
+            p.replace(annotation=getattr(p.annotation, "__origin__", p.annotation))
+            if hasattr(p.annotation, "__metadata__") else p
+            for p in shown.parameters.values() if p.kind is not p.VAR_POSITIONAL
+        ]  # fmt: skip
         cls.__signature__ = shown.replace(parameters=options)
 
 

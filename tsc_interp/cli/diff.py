@@ -74,7 +74,7 @@ def command(
         check_output(out, is_certificate, force=force, reads=[model.source for model in models])
     with working(quiet) as doing:
         doing(f"comparing {first} and {second} on every string")
-        compared = diff(*models, max_length=max_length, limit=limit)
+        compared = diff(*models, max_length=max_length, limit=limit, progress=doing)
     if out is not None:
         compared.save(out, force=force)
     if as_json:

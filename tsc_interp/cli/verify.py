@@ -27,6 +27,7 @@ from tsc_interp.cli.common import (
 )
 from tsc_interp.output.visible import visible
 from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.telling import told
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
@@ -141,7 +142,7 @@ def _verify_ordered(loaded: Checkpoint, quiet: bool, **options: Any) -> OrderedV
 
     console = messages(quiet)
     console.print("deciding every input")
-    with share_done(console, "all inputs") as share:
+    with share_done(console, "all inputs") as share, told(console.print):
         verdict = verify(loaded, progress=share, **options)
     assert isinstance(verdict, OrderedVerdict)
     return verdict
@@ -164,7 +165,8 @@ def _verify(loaded: Checkpoint, max_length: int, options: Any, quiet: bool) -> V
             tell(done / total)
 
     words = f"{total:,} count vectors"
-    with share_done(console, words) if shown else nullcontext(None) as tell:
+    doing = console.print if options["certify"] or options["horizon"] else None
+    with told(doing), share_done(console, words) if shown else nullcontext(None) as tell:
         return verify_counts(
             loaded, max_length, **options,
             progress=more, announce=lambda sentence: print_line(console, sentence),

@@ -21,10 +21,11 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.question import OutOfTime, Question
 from tsc_interp.falsification.result import Enumerated
 from tsc_interp.falsification.running import Runner
-from tsc_interp.falsification.searching import Progress, Word, simplest_rows, simplicity
+from tsc_interp.falsification.searching import Word, simplest_rows, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.model.threads import one_thread
+from tsc_interp.telling import Progress
 
 MOST = 2_000_000_000
 _CHUNK = 16_384

@@ -38,7 +38,7 @@ from tsc_interp.falsification.question import (
 )
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification, Tried
-from tsc_interp.falsification.searching import Progress, Search, Word, simplicity
+from tsc_interp.falsification.searching import Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
@@ -48,6 +48,7 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.results.base import Finding
 from tsc_interp.rules import Rule
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.telling import Progress, say
 
 TRIES = 500_000
 EXAMPLES = 64
@@ -98,7 +99,7 @@ def falsify(
     exhaustive: bool = False,
     state: str | os.PathLike[str] | None = None,
     client: Any = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Falsification:
     """Search for the simplest input that a model gets wrong, and prove that it is wrong.
 
@@ -121,7 +122,7 @@ def falsify(
         state: A file that stores the model's answers. The same call continues a search that was
             killed, and ends with the result of a search that was not.
         client: A `dask.distributed.Client` for `exhaustive`, whose workers share the inputs.
-        progress: Called with a few words about the current step.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The simplest wrong input found, whether it is proved wrong, error rates, and the numbers of
@@ -146,7 +147,7 @@ def falsify(
     quick = subject.own if subject.network is None else in_batches(subject.network)
     question = replace(own, outputs=quick, deadline=deadline, clock=monotonic)
     question.state = State(state, _about(question, subject) if state is not None else {})
-    search = Search(question, np.random.default_rng(seed), progress or (lambda _: None))
+    search = Search(question, np.random.default_rng(seed), say)
     search.kept = min(_KEPT * seconds, _MOST_KEPT)
     counts, simplest = None, None
     if exhaustive:

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 Label = Callable[[Any], Any]
 Outputs = Callable[[Tensor, tuple[int, ...]], Tensor]
 """Rows and the positions read to outputs `[row, read, output]`."""
-_MOST_ROWS = 1024
+_MOST_ROWS = 4096
 _PRODUCTS = 10**9
 """Multiplications of one batch, about: some tenths of a second."""
 

@@ -6,7 +6,7 @@ seeds give equal hits as long as time does not run out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,9 +15,9 @@ import numpy as np
 from tsc_interp.falsification.families import Rng, inputs, neighbours
 from tsc_interp.falsification.question import Answers, OutOfTime, Question
 from tsc_interp.frames.frame import Frame, Letters
+from tsc_interp.telling import Progress
 
 Word = tuple[int, ...]
-Progress = Callable[[str], None]
 
 LISTED = 20_000
 """All inputs of the shortest lengths are tried, as far as they are no more than these."""

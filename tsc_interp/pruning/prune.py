@@ -6,7 +6,7 @@ tsc.prune("many-heads", keep_horizon=True)   smaller, part by part, without a sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -29,13 +29,13 @@ from tsc_interp.pruning.importance import (
     without,
 )
 from tsc_interp.pruning.smaller import narrow
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon
 from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 _MOST_SUBSETS = 600
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +95,7 @@ def prune(
     strings: Sequence[str] | None = None,
     limit: int = DEFAULT_LIMIT,
     frame: FrameLike | None = None,
-    progress: Progress = lambda doing: None,
+    progress: Progress | bool | None = None,
 ) -> Pruned:
     """Remove heads, neurons and dimensions from a model.
 
@@ -109,7 +109,7 @@ def prune(
         strings: The strings for gradients; by default every string of up to six letters.
         limit: The length up to which horizons are searched.
         frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
-        progress: Called with a line of text at the start of each step.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The smaller checkpoint, the removed parts, and the horizons before and after.
@@ -130,16 +130,16 @@ def prune(
     checkpoint = checkpoint_of(with_frame(model, frame))
     if not checkpoint.config.has_attention:
         raise UnsupportedError("this model has no attention, so no head to prune")
-    progress("the horizon of the model itself")
+    say("the horizon of the model itself")
     own = horizon(checkpoint, limit=limit)
     if keep is None:
-        gone = _while_it_lasts(checkpoint, own.verified_length, limit, progress)
+        gone = _while_it_lasts(checkpoint, own.verified_length, limit)
         how = "kept the horizon"
     else:
-        gone, how = _all_but(checkpoint, keep, by, strings, limit, progress)
-    smaller = _narrowed(without(checkpoint, gone), own if keep is None else None, limit, progress)
+        gone, how = _all_but(checkpoint, keep, by, strings, limit)
+    smaller = _narrowed(without(checkpoint, gone), own if keep is None else None, limit)
     smaller = _named(smaller, checkpoint, gone)
-    progress("the horizon of the smaller model, proved")
+    say("the horizon of the smaller model, proved")
     after = horizon(smaller, limit=limit)
     sizes = (checkpoint.config.d_model, smaller.config.d_model)
     return Pruned(smaller, own, after, tuple(map(str, gone)), sizes, how)
@@ -160,7 +160,6 @@ def _all_but(
     by: str,
     strings: Sequence[str] | None,
     limit: int,
-    progress: Progress,
 ) -> tuple[list[Part], str]:
     heads = [part for part in parts_of(checkpoint) if part.kind == "head"]
     if not 1 <= keep <= len(heads):
@@ -175,7 +174,7 @@ def _all_but(
         best: tuple[int, tuple[Part, ...]] | None = None
         for number, kept in enumerate(choices, start=1):
             if number % 20 == 1:
-                progress(f"{number} of {len(choices)} choices of heads to keep")
+                say(f"{number} of {len(choices)} choices of heads to keep")
             reach = reach_of(without(checkpoint, [h for h in heads if h not in kept]), limit)
             if best is None or reach > best[0]:
                 best = reach, kept
@@ -183,15 +182,13 @@ def _all_but(
         return [h for h in heads if h not in best[1]], f"the best of all {len(choices)} choices"
     gone: list[Part] = []
     while len(heads) - len(gone) > keep:
-        progress(f"{len(heads) - len(gone)} heads left, {keep} wanted")
+        say(f"{len(heads) - len(gone)} heads left, {keep} wanted")
         left = [head for head in heads if head not in gone]
         gone.append(max(left, key=lambda h: reach_of(without(checkpoint, [*gone, h]), limit)))
     return sorted(gone, key=heads.index), "one at a time, the longest horizon each time"
 
 
-def _while_it_lasts(
-    checkpoint: Checkpoint, least: int, limit: int, progress: Progress
-) -> list[Part]:
+def _while_it_lasts(checkpoint: Checkpoint, least: int, limit: int) -> list[Part]:
     """Parts that can go one after the other without the horizon getting shorter than `least`."""
     every = parts_of(checkpoint)
     gone: list[Part] = []
@@ -199,7 +196,7 @@ def _while_it_lasts(
         left = [part for part in every if part not in gone]
         heads = sum(part.kind == "head" for part in left)
         neurons = counted(len(left) - heads, "neuron")
-        progress(f"{counted(heads, 'head')} and {neurons} left")
+        say(f"{counted(heads, 'head')} and {neurons} left")
         # A model needs a head; it can do without an MLP.
         tried = [p for p in left if p.kind != "head" or heads > checkpoint.config.n_layers]
         reaches = {p: reach_of(without(checkpoint, [*gone, p]), limit) for p in tried}
@@ -209,9 +206,7 @@ def _while_it_lasts(
         gone.append(best)
 
 
-def _narrowed(
-    checkpoint: Checkpoint, own: Horizon | None, limit: int, progress: Progress
-) -> Checkpoint:
+def _narrowed(checkpoint: Checkpoint, own: Horizon | None, limit: int) -> Checkpoint:
     """As few dimensions as are used; with a horizon to keep, as few as still keep it."""
     if checkpoint.config.has_norm or checkpoint.config.beyond_report:
         return checkpoint
@@ -221,7 +216,7 @@ def _narrowed(
     if reach_of(best, limit) < own.verified_length:  # rounding alone can cost a little
         return checkpoint
     for size in range(best.config.d_model - 1, 0, -1):
-        progress(counted(size, "dimension"))
+        say(counted(size, "dimension"))
         tried = narrow(checkpoint, size)
         if reach_of(tried, limit) < own.verified_length:
             break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tsc_interp.arguments import checked
 from tsc_interp.model.framing import FrameLike
 from tsc_interp.plots.attention import AttentionView
 from tsc_interp.probes.patterns import PatternsResult
@@ -11,6 +12,7 @@ from tsc_interp.probes.registry import run_probe
 from tsc_interp.probes.token_rows import Query, TokenNames
 
 
+@checked
 def show_attention(
     model: Any,
     strings: Any,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -31,12 +31,12 @@ from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification.counting.differences import Difference, difference
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-Progress = Callable[[str], None]
 TOKEN_OPTIONS = {
     "query", "token_names", "direction", "attention_mask", "answer", "found", "name",
 }  # fmt: skip
@@ -54,7 +54,7 @@ def analyze(
     epoch: int | None = None,
     frame: FrameLike | None = None,
     seconds: float | None = None,
-    progress: Progress = lambda doing: None,
+    progress: Progress | bool | None = None,
     **token_options: Any,
 ) -> Report:
     """Run probes on a model, or on two side by side, and gather their findings.
@@ -73,7 +73,7 @@ def analyze(
         frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         seconds: For order-sensitive models: stop the search over all inputs after so many seconds,
             by default 60. Inputs that are left are reported as undecided.
-        progress: Called with a line of text whenever something begins.
+        progress: True prints the current step; a function is called with a few words about it.
         token_options: Options of `analyze_tokens`, for a TransformerLens model only.
 
     Returns:
@@ -100,7 +100,7 @@ def analyze(
             )
         from tsc_interp.report.outside import analyze_tokens
 
-        return analyze_tokens(model, strings, probes=probes, progress=progress, **token_options)
+        return analyze_tokens(model, strings, probes=probes, **token_options)
     if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
         known = [*inspect.signature(analyze).parameters][:-1]
         raise CallError(no_argument("analyze", unknown[0], known))
@@ -109,7 +109,7 @@ def analyze(
             f"{', '.join(given_options)}: for models of TransformerLens, analysed on token ids; a "
             "classifier knows where it reads, and along what"
         )
-    progress("loading")
+    say("loading")
     allowed = SECONDS if seconds is None else seconds
     subjects = [_Subject(model, epoch, allowed)]
     if compare is not None:
@@ -117,7 +117,7 @@ def analyze(
         if subjects[1].run_directory == subjects[0].run_directory:
             subjects[1].run_directory = None  # its training is told once
     if any(subject.model.config.needs_order for subject in subjects):
-        progress("deciding every input in its order")
+        say("deciding every input in its order")
     elif seconds is not None:
         raise UsageError("seconds is for order-sensitive models only")
     first = subjects[0]
@@ -126,12 +126,12 @@ def analyze(
         from tsc_interp.report.outside import analyze_searched
 
         checkpoint = first.model.to_checkpoint(first.provenance)
-        return analyze_searched(checkpoint, seconds=allowed, progress=progress)
+        return analyze_searched(checkpoint, seconds=allowed)
     texts = _strings(strings, subjects)
     small = all(parameters_of(subject.model) <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
-        examined = tuple(_examine(subject, texts, chosen, progress) for subject in subjects)
-        return Report(examined, _difference(subjects, progress))
+        examined = tuple(_examine(subject, texts, chosen) for subject in subjects)
+        return Report(examined, _difference(subjects))
 
 
 class _Subject:
@@ -198,11 +198,11 @@ def _first_errors(subject: _Subject) -> list[str]:
     return first_errors(checkpoint)
 
 
-def _difference(subjects: Sequence[_Subject], progress: Progress) -> Difference | None:
+def _difference(subjects: Sequence[_Subject]) -> Difference | None:
     """None of one model, and of two that cannot be compared string by string."""
     if len(subjects) < 2:
         return None
-    progress("which strings the two answer differently")
+    say("which strings the two answer differently")
     try:
         return difference(subjects[0].model, subjects[1].model)
     except UnsupportedError:
@@ -210,7 +210,7 @@ def _difference(subjects: Sequence[_Subject], progress: Progress) -> Difference 
 
 
 def _examine(
-    subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None, progress: Progress
+    subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None
 ) -> ModelReport:
     checkpoint = subject.model.to_checkpoint(subject.provenance)
     probes = chosen or [
@@ -232,7 +232,7 @@ def _examine(
         options = {"run_directory": subject.run_directory} if probe.needs_run else {}
         return ask(probe, inputs, **options)
 
-    results, not_run = ask_each(probes, run, progress, named=chosen is not None)
+    results, not_run = ask_each(probes, run, say, named=chosen is not None)
     card = ModelCard.of(
         subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
     )
@@ -241,7 +241,7 @@ def _examine(
     if taken_apart is None or taken_apart.right:
         return report
     string = taken_apart.string
-    progress(f"which intervention confirms why {string} is wrong")
+    say(f"which intervention confirms why {string} is wrong")
     return replace(report, confirmation=confirm(subject.model, string, lost_head(report, string)))
 
 

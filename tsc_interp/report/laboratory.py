@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from tsc_interp.arguments import checked
-from tsc_interp.laboratories.base import Finding, LabResult, Progress, silent
+from tsc_interp.laboratories.base import Finding, LabResult
 from tsc_interp.laboratories.registry import Laboratory, find_laboratory
 from tsc_interp.output.display import Grid
 from tsc_interp.plots.figure import Figure, Figures
 from tsc_interp.report.content import anchor
 from tsc_interp.report.model_report import Section
 from tsc_interp.report.saved import SavedReport
+from tsc_interp.telling import Progress, say
 
 
 @checked
 def lab(
-    name: str, *, quick: bool = False, progress: Progress = silent, **options: Any
+    name: str, *, quick: bool = False, progress: Progress | bool | None = None, **options: Any
 ) -> LabReport:
     """Run a laboratory: an experiment from one of the other sources.
 
@@ -41,7 +42,7 @@ def lab(
         >>> report.title
         'What a validation set can say'
     """
-    return LabReport(find_laboratory(name).run(quick=quick, progress=progress, **options))
+    return LabReport(find_laboratory(name).run(quick=quick, progress=say, **options))
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,7 +10,7 @@ choose themselves (`HeadsResult.heads_to_show`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,6 +39,7 @@ from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, 
 from tsc_interp.report.report import Report
 from tsc_interp.results.arrays import LabeledArray
 from tsc_interp.results.base import HeadsResult, ProbeResult, Record
+from tsc_interp.telling import Progress, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,7 +52,6 @@ MOST_SHOWN = 8
 FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
 """What a page opens with."""
 R = TypeVar("R", bound=Record)
-Progress = Callable[[str], None]
 
 
 @checked
@@ -67,7 +67,7 @@ def analyze_tokens(
     answer: int | Sequence[int] | None = None,
     found: Any = None,
     name: str | None = None,
-    progress: Progress = lambda doing: None,
+    progress: Progress | bool | None = None,
 ) -> Report:
     """Run the probes that need no task on any TransformerLens model.
 
@@ -86,7 +86,7 @@ def analyze_tokens(
             model answers.
         found: What `tsc.falsify` returned: the verdict, and the wrong input as the first row.
         name: What the page calls the model.
-        progress: Called with a line of text whenever something begins.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The findings, tables and figures; `show()` prints them and `save()` writes a page.
@@ -115,7 +115,7 @@ def analyze_tokens(
             "tsc.analyze_tokens(model, tokens). To have it judged on a task, say how it is read: "
             "tsc.analyze(tsc.from_transformer_lens(model, tokens=..., query=..., task=...))"
         )
-    progress("reading the input")
+    say("reading the input")
     batch = token_rows(model, tokens, query, attention_mask)
     along = readout_direction(model, direction)
     rows = _read_rows(model, batch)
@@ -148,7 +148,7 @@ def analyze_tokens(
     first = [find_probe(name) for name in FIRST]
     rest = [p for p in PROBES if not (p.on_request or p.needs_run or p in first)]
     wanted = [probe.of_tokens() for probe in chosen or [*first, *rest]]
-    results, not_run = ask_each(wanted, run, progress, named=chosen is not None)
+    results, not_run = ask_each(wanted, run, say, named=chosen is not None)
     names = tuple(f"row {row}" for row in asked.rows)
     return Report((ModelReport(card, names, results, not_run),))
 
@@ -176,19 +176,17 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> Any:
     return np.concatenate([first, rows])
 
 
-def analyze_searched(checkpoint: Checkpoint, *, seconds: float, progress: Progress) -> Report:
+def analyze_searched(checkpoint: Checkpoint, *, seconds: float) -> Report:
     """Report on an imported model that `verify` does not decide: search it, and run the probes.
 
     The probes run on its TransformerLens form, which answers alike.
     """
     from tsc_interp.model.hooked import load
 
-    search = falsify(checkpoint, seconds=seconds, progress=progress)
+    search = falsify(checkpoint, seconds=seconds)
     frame = Frame.parse(search.frame)
     size = frame.length(frame.places[1]) + frame.writes
-    report = analyze_tokens(
-        load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search, progress=progress
-    )
+    report = analyze_tokens(load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search)
     (model,) = report.models
     source = checkpoint.source or model.card.name
     card = replace(

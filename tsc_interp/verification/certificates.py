@@ -19,6 +19,7 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
 from tsc_interp.output.numbers import counted
+from tsc_interp.telling import say
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import full_counts, support_name
@@ -203,7 +204,8 @@ class _Builder:
         """The proof, the certificate around it, and what it says."""
         prover, reach = self.prover, self.searched.verified_length
         first = self.searched.shortest
-        for search in self.searches:
+        for number, search in enumerate(self.searches):
+            say(f"certificate: {number:,} of {len(self.searches):,} sets of letters")
             counts = search.counterexample
             if counts is not None and not (horizon_only and first and sum(counts) > first.length):
                 full = full_counts(self.config, search.letters, np.array(counts)).tolist()

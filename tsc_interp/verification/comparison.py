@@ -19,6 +19,7 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
+from tsc_interp.telling import Progress, say
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
@@ -129,6 +130,7 @@ def diff(
     seconds: float = ...,
     boxes: int = ...,
     prove: Literal[True] = ...,
+    progress: Progress | bool | None = ...,
 ) -> Diff: ...
 
 
@@ -142,6 +144,7 @@ def diff(
     seconds: float = ...,
     boxes: int = ...,
     prove: Literal[False],
+    progress: Progress | bool | None = ...,
 ) -> Difference: ...
 
 
@@ -155,6 +158,7 @@ def diff(
     seconds: float = CHECKER_SECONDS,
     boxes: int = 50_000,
     prove: bool = True,
+    progress: Progress | bool | None = None,
 ) -> Diff | Difference:
     """Count the strings on which two models differ, find the first, and prove where they agree.
 
@@ -168,6 +172,7 @@ def diff(
             out.
         boxes: The number of boxes to examine for each set of letters.
         prove: Whether to search and prove beyond `max_length`.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The counts, the first difference, and a certificate of the strings on which the two agree;
@@ -186,6 +191,7 @@ def diff(
     """
     check_reach(limit, boxes, seconds)
     one, other = (Supports(checkpoint_of(model)) for model in (first, second))
+    say("counting the strings on which they differ")
     counted = compare(one, other, max_length)
     return _Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
 
@@ -223,6 +229,7 @@ class _Comparison:
     def _support(self, letters: tuple[int, ...]) -> Vector | None:
         """What is proved about one set of letters; the first vector answered differently."""
         name, differing = support_name(self.config, letters), None
+        say(f"comparing strings over {name}")
         self.by_letters[name] = None
         if self._are_identical(letters):
             self.identical.append(name)

@@ -20,6 +20,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.framing import FrameLike, with_frame
+from tsc_interp.telling import Progress
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.bounds.supports import Supports
@@ -43,6 +44,7 @@ def horizon(
     prove: bool = True,
     float32: Form | None = None,
     frame: FrameLike | None = None,
+    progress: Progress | bool | None = None,
 ) -> Horizon:
     """Find the length up to which a model makes no error at all, and its first error.
 
@@ -61,6 +63,7 @@ def horizon(
             right when it reads strings in this form, whatever the order of its sums.
         frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one. It
             may have no fixed tokens besides the one that is read.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The horizon, the first error of each set of letters, and whether they are proved.

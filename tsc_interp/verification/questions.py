@@ -20,6 +20,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import FrameLike, is_external, with_frame
 from tsc_interp.source_report import TEST_LENGTH
+from tsc_interp.telling import Progress, say
 from tsc_interp.verification import verdict
 from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts
@@ -30,7 +31,8 @@ from tsc_interp.verification.order.verdict import OrderedVerdict
 from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order
 from tsc_interp.verification.verdict import Verdict
 
-Progress = Callable[[Any], None]
+Decided = Callable[[Any], None]
+"""Called with numbers, which `verify` documents."""
 
 
 @checked
@@ -47,7 +49,7 @@ def verify(
     float32: Form | bool | None = None,
     replay: bool | None = None,
     resume: str | os.PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Decided | bool | None = None,
     announce: Callable[[str], None] | None = None,
 ) -> Verdict | OrderedVerdict:
     """Count exactly how many inputs a model gets wrong.
@@ -72,7 +74,7 @@ def verify(
             `model` is a hooked model.
         resume: Order-sensitive models: a folder that stores the search, so that the same call
             continues it, even after its process was killed.
-        progress: A function that is called as the search goes on: for models of counts with the
+        progress: True prints what is decided. A function is called: for models of counts with the
             number of count vectors decided since the last call, for order-sensitive models with the
             share of inputs decided, on average over lengths or steps.
         announce: Models of counts: called with the expected cost of a long count before it starts.
@@ -106,7 +108,7 @@ def verify(
             certify=certify,
             float32=_form(float32),
             replay=isinstance(model, HoldsWeights) if replay is None else replay,
-            progress=progress,
+            progress=_vectors() if progress is True else progress or None,
             announce=announce,
         )
     if horizon or replay:
@@ -122,9 +124,24 @@ def verify(
         task=task,
         certify=certify,
         float32=_in_float32(float32),
-        progress=progress,
+        progress=_share if progress is True else progress or None,
         resume=resume,
     )
+
+
+def _share(done: float) -> None:
+    say(f"{done:.0%} of all inputs decided")
+
+
+def _vectors() -> Decided:
+    total = 0
+
+    def more(vectors: int) -> None:
+        nonlocal total
+        total += vectors
+        say(f"{total:,} count vectors decided")
+
+    return more
 
 
 def _ordered(
@@ -193,6 +210,7 @@ def certify(
     boxes: int | None = None,
     float32: Form | bool | None = None,
     frame: FrameLike | None = None,
+    progress: Progress | bool | None = None,
 ) -> Certificate | OrderedCertificate:
     """Prove claims about a model, and return them as a certificate that `tsc.check` verifies.
 
@@ -209,6 +227,7 @@ def certify(
             sums. Order-sensitive models: True also proves, for as many inputs as possible, that the
             float32 model gives the same answer.
         frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
+        progress: True prints the current step; a function is called with a few words about it.
 
     Returns:
         The certificate, with its `document` and the claims that are `proved`.

@@ -8,7 +8,7 @@ invent one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from hashlib import sha256
 from time import monotonic
@@ -19,6 +19,7 @@ import numpy as np
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Mask, Regions
+from tsc_interp.telling import say
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.errors import NotProved, require
 from tsc_interp.trusted.judge import Judge
@@ -51,7 +52,6 @@ _FIRST_AT_ONCE, _BATCH_SECONDS = 64, 0.25
 SEARCHED, _WRITTEN = 0.5, 0.6
 """The share of the time for the search, and of what is then left for writing; the rest is for what
 is evaluated input by input."""
-Doing = Callable[[str], None]
 
 
 def certify_order(
@@ -61,7 +61,6 @@ def certify_order(
     seconds: float = SECONDS,
     parts: Sequence[Part] | None = None,
     float32: bool = False,
-    progress: Doing | None = None,
 ) -> OrderedCertificate:
     """A proof about every input of these lengths, or of every step of a task that writes.
 
@@ -70,13 +69,12 @@ def certify_order(
         lengths: As in `verify_order`.
         seconds: For the search and the proof together; what is left is open.
         parts: What a search has found already, instead of another search.
-        progress: Called with a few words about the current step.
         float32: Also prove what the float32 model answers, whatever the order of its sums.
 
     Raises:
         UnsupportedError: where the trusted base does not know this kind of model.
     """
-    deadline, doing = monotonic() + seconds, progress or (lambda _: None)
+    deadline = monotonic() + seconds
     form = "tokens" if float32 else None
     try:
         models = [model_of(checkpoint)]
@@ -87,7 +85,7 @@ def certify_order(
     if parts is None:
 
         def share(done: float) -> None:
-            doing(f"searching: {done:.0%} of all inputs decided")
+            say(f"searching: {done:.0%} of all inputs decided")
 
         searched = SEARCHED * seconds
         parts = verify_order(checkpoint, lengths, seconds=searched, progress=share).parts
@@ -98,11 +96,11 @@ def certify_order(
     exact, written = OrderedExact(checkpoint), []
     until = monotonic() + _WRITTEN * (deadline - monotonic())
     for number, part in enumerate(parts):
-        doing(f"proof: part {number + 1} of {len(parts)}")
+        say(f"proof: part {number + 1} of {len(parts)}")
         left = (until - monotonic()) / (len(parts) - number)
         written.append(_Writer(exact, asked, monotonic() + left, float32).part(number, part))
     for number, groups in enumerate(written):
-        doing(f"deriving part {number + 1} of {len(parts)}")
+        say(f"deriving part {number + 1} of {len(parts)}")
         left = (deadline - monotonic()) / (len(parts) - number)
         asked.derive(groups, left)
     conclusion = asked.conclusion()

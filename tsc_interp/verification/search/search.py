@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.telling import say
 from tsc_interp.verification.bounds.intervals import Interval
 from tsc_interp.verification.bounds.labels import (
     all_supports,
@@ -174,6 +175,7 @@ def search_supports(
         )
     searches, left = [], work
     for done, (letters, cost) in enumerate(zip(sets, costs, strict=True)):
+        say(f"searching: {done:,} of {len(sets):,} sets of letters")
         share = min(boxes, left // (len(sets) - done) // cost)
         searches.append(search_support(supports, letters, limit, share))
         left -= searches[-1].examined * cost
