@@ -24,7 +24,7 @@ from tests.verification.ordered_models import (
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
-from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regions, SumSign, trellis_of
+from tsc_interp.tasks import Addition, Automaton, Copy, Maximum, Regex, Regions, SumSign, trellis_of
 from tsc_interp.verification.order import partition, parts
 from tsc_interp.verification.order.bounds import Bounds
 from tsc_interp.verification.order.certificates import certify_order
@@ -358,3 +358,45 @@ def test_regions_decided_in_balls_are_decided_rightly(
 def test_wrong_use_is_refused(call: Any) -> None:
     with pytest.raises(TscError):
         call(copying(n_positions=5))
+
+
+def test_where_all_inputs_are_few_they_are_looked_at_one_by_one(monkeypatch):
+    """Sorted strings of 6 places over 6 letters: the same counts, after far fewer bounds."""
+    config = ClassifierConfig(
+        n_letters=6, n_positions=7, d_model=8, n_heads=2, d_head=4, d_mlp=16, norm="layer",
+        final_norm=True, biases=True, n_outputs=2, task=Regex("a*b*c*d*e*f*"),
+    )  # fmt: skip
+    checkpoint = ordered_checkpoint(config, 3)
+    listed = tsc.verify(checkpoint, lengths=[6], seconds=600)
+    monkeypatch.setattr(partition, "LISTED", 0)
+    bounded = tsc.verify(checkpoint, lengths=[6], seconds=600)
+    assert (listed.wrong, listed.undecided) == (bounded.wrong, 0)
+    assert listed.first_wrong == bounded.first_wrong
+    assert 4 * listed.parts[0].examined < bounded.parts[0].examined
+    frame = tsc.falsify(checkpoint, frame="[0] x{6}; x=2..7; read=0", exhaustive=True, tries=0)
+    assert frame.enumerated.wrong == listed.wrong
+
+
+def test_a_listing_that_runs_out_of_time_leaves_the_rest_undecided(monkeypatch):
+    """With a clock that each block of paths moves: nothing is lost, and nothing called right."""
+    now = [0.0]
+    few = partition.Partition._each
+
+    def slow(self, batch):
+        now[0] += 1.0
+        return few(self, batch)
+
+    monkeypatch.setattr(partition, "monotonic", lambda: now[0])
+    monkeypatch.setattr(partition.Partition, "_each", slow)
+    monkeypatch.setattr(partition, "_NUMBERS_AT_ONCE", 1 << 12)
+    config = ClassifierConfig(
+        n_letters=4, n_positions=6, d_model=8, n_heads=2, d_head=4, d_mlp=8, n_outputs=2,
+        task=Regex("a*b*c*d*"),
+    )  # fmt: skip
+    exact = OrderedExact(ordered_checkpoint(config, 3))
+    trellis = trellis_of(config.task, 4, 5)
+    search = partition.Partition(exact, Bounds(config, trellis, keys_of(exact, trellis)), 0.5)
+    search.found.examined = 10**6
+    assert not search.advance(0.5)
+    part = parts.Part(5, None, 4**5, [search.found])
+    assert 0 < part.undecided < 4**5

@@ -58,8 +58,8 @@ _KEPT, _MOST_KEPT = 0.4, 10.0
 """The share of the time, and the seconds, that are kept to shrink, prove and explain a hit."""
 _TO_PROVE = 0.4
 """The share of these that is left when shrinking ends."""
-_TO_IMPORT = 10.0
-"""Seconds to import TransformerLens, which finds the part that makes an input wrong."""
+_TO_EXPLAIN, _TO_IMPORT = 1.0, 10.0
+"""Seconds to find the part that makes an input wrong, and to import TransformerLens before that."""
 _CONFIRMED = 12
 """Hits that are looked at again, until one is wrong by the model's own forward pass."""
 
@@ -268,7 +268,7 @@ def _mechanism(
     subject: Subject, search: Search, own: Question, row: list[int]
 ) -> tuple[Finding, ...]:
     left = search.question.deadline - monotonic()
-    if left < (0 if "transformer_lens" in sys.modules else _TO_IMPORT):
+    if left < (_TO_EXPLAIN if "transformer_lens" in sys.modules else _TO_IMPORT):
         text = "Which part makes it wrong was not looked at: time ran out."
         return (Finding(severity="note", text=text),)
     search.progress("which part makes it wrong")

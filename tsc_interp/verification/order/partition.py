@@ -25,6 +25,12 @@ from tsc_interp.verification.order.terms import LinearBounds
 
 FEW = 1 << 20
 """Regions of at most so many paths may be looked at path by path; tests lower it."""
+LISTED = 1 << 22
+"""Where no more paths than this wait, all may be looked at path by path: some hundred thousand take
+a second."""
+_PER_REGION = 10_000
+"""They are, once so many regions have been bounded that this is the cheaper way."""
+_LISTED_AT_ONCE = 1 << 16
 _STILL_PATHS = 1 << 16
 """The same, where inputs hardly differ."""
 _CLOSE = 4
@@ -48,6 +54,8 @@ class Partition:
         self.trellis = bounds.trellis
         self.found = Found(self.trellis)
         self.waiting = self._initial()
+        self.lists = False
+        """Whether all that waits is looked at path by path."""
 
     def go_on(self, found: Found) -> None:
         """Search what an earlier search has left, and look again at its undecided inputs."""
@@ -75,6 +83,8 @@ class Partition:
                 return False
             # The largest first: what is left when the time is over are few inputs. But where many
             # regions wait, the smallest, which are decided and not cut into more.
+            total = paths.sum()
+            self.lists = total <= min(LISTED, _PER_REGION * self.found.examined)
             order = np.argsort(paths if len(paths) < _MOST_WAITING * size else -paths)
             batch, rest = self.waiting[order[-size:]], self.waiting[order[:-size]]
             cut = self._round(batch, paths[order[-size:]])
@@ -155,12 +165,16 @@ class Partition:
     # -- rounds --------------------------------------------------------------------------------
 
     def _round(self, batch: Batch, totals: Array) -> list[Batch]:
-        few = np.asarray(totals <= min(FEW, self.bounds.few))
+        few = np.asarray(totals <= min(FEW, _LISTED_AT_ONCE if self.lists else self.bounds.few))
+        if self.lists and not few.all():
+            return [batch[few], *self._halved(batch[~few])]
         if few.any():
             few[few] = self._few(batch[few], totals[few])
             batch, totals = batch[~few], totals[~few]
             if not len(batch):
                 return []
+            if monotonic() > self.deadline:
+                return [batch]
         self.found.examined += len(batch)
         start = None if np.isnan(batch.levels).any() else batch.levels
         with np.errstate(all="ignore"):
@@ -230,6 +244,16 @@ class Partition:
         inside, outside = self._cut(rest[halved], cuts.then[at], cuts.bad[at])
         return [inside[0], outside[0], rest[~halved]]
 
+    def _halved(self, batch: Batch) -> list[Batch]:
+        """Each region cut at the stage where it has most edges, without bounds."""
+        edges = np.stack([mask.sum(1) for mask in batch.regions.masks])
+        stage = edges.argmax(0)
+        part = np.zeros((len(batch), max(map(len, self.trellis.stages))), dtype=bool)
+        for row, i in enumerate(stage.tolist()):
+            kept = np.flatnonzero(batch.regions.masks[i][row])
+            part[row, kept[: len(kept) // 2]] = True
+        return [side for side, _ in self._cut(batch, stage, part)]
+
     def _few(self, batch: Batch, totals: Array) -> Mask:
         """Path by path, as many regions at a time as memory allows; says which are done."""
         classes = batch.doubt.sum(1)
@@ -237,6 +261,8 @@ class Partition:
         numbers = np.cumsum((totals * (classes + self.trellis.length))[order])
         blocks = np.floor(numbers / _NUMBERS_AT_ONCE).astype(np.int64)
         for block in sorted(set(blocks.tolist())):
+            if self.lists and monotonic() > self.deadline:
+                break
             done[order[blocks == block]] = self._each(batch[order[blocks == block]])
         return done
 
@@ -251,11 +277,12 @@ class Partition:
         unclear = ~((low > 0).all(1) | (high < 0).any(1))
         # Where many inputs are too close for float64, the region is cut: around one input more
         # can be told of others like it (tangent.py).
-        done = np.bincount(region[unclear], minlength=len(batch)) <= _CLOSE
+        close = np.maximum(_CLOSE, np.bincount(region, minlength=len(batch)) >> 10)
+        done = np.bincount(region[unclear], minlength=len(batch)) <= close
         self.found.close(batch.node[done], np.full(int(done.sum()), SINGLY))
         kept = done[region]
         self._paths(letters[kept], label[kept], low[kept], high[kept], classes[kept])
-        return done
+        return np.asarray(done)
 
     def _paths(self, letters: Index, label: Index, low: Array, high: Array, classes: Index) -> None:
         """Keep single inputs by the ends of margins over `classes`, all `[input column]`."""
