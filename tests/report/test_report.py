@@ -143,13 +143,9 @@ def test_json_round_trip(report):
     assert 'class="tsc-map"' in report.to_html()
     assert "The failure map needs the weights" in again.to_html()
     assert json.loads(report.to_json())["schema"] == "tsc-interp/report/2"
-    with pytest.raises(TscError, match="not a report"):
-        Report.from_dict({"schema": "something/1"})
-    old = (
-        report.to_json().replace("verified_length", "right_through").replace("report/2", "report/1")
-    )
-    assert "right_through" in old
-    assert Report.from_json(old).to_json() == report.to_json()
+    for other in ("something/1", "tsc-interp/report/1"):
+        with pytest.raises(TscError, match="not a report"):
+            Report.from_dict({"schema": other})
 
 
 def test_failures_come_before_everything_but_the_verdict(report):

@@ -133,6 +133,8 @@ class ModelCard(Stored):
         of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
         judged = self.tested or Tested("note", NOT_TESTED)
         asks = f" and answers “{self.task}?”" if self.task else ""
+        if name.startswith(f"{layers}-layer "):  # nobody named it, and it has its size for a name
+            name = "The model"
         text = (
             f"{judged.text} {name} has {counted(layers, 'layer')} {of_each} and "
             f"{counted(self.parameters, 'parameter')}{asks}. {asked.sentence()}"

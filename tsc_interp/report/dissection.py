@@ -1,4 +1,7 @@
-"""One string taken apart, from its letters to its logit, out of what the probes' results hold."""
+"""One input taken apart, from its letters to its logit, out of what the probes' results hold.
+
+That is a string of a classifier, or a row of token ids of any model of TransformerLens.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tsc_interp.plots.colours import MUTED
 from tsc_interp.plots.style import token_style
 from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.margin import MarginResult
+from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.probes.trace import TraceResult
+from tsc_interp.report.asked import Asked
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.reach import n_letters
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 _ANY = Alphabet(MAX_LETTERS)
-_MOST_HEADS, _MOST_PARTS = 4, 8
+_MOST_HEADS, _MOST_PARTS, _MOST_SHARES = 4, 8, 6
 
 
 @dataclass(frozen=True)
@@ -59,24 +66,36 @@ class Bar:
 
 @dataclass(frozen=True)
 class Dissection:
-    """One string from its letters to its logit."""
+    """One input from its letters to its logit."""
 
     string: str
-    letters: str
-    question: str
     expected: str
     answer: str
-    right: bool
+    right: bool | None
+    """None where nobody said what is right."""
     logit: float
     heads: tuple[Head, ...]
-    left_out: int
     parts: tuple[Bar, ...]
     zero: float
-    cause: str | None
-    confirmed: str | None = None
-    """The intervention that confirms the cause, in a sentence."""
     total: str = "the logit"
     """What the parts add up to."""
+    letters: str = ""
+    question: str = ""
+    left_out: int = 0
+    position: int | None = None
+    """Of a row of token ids: where it is read."""
+    cause: str | None = None
+    confirmed: str | None = None
+    """The intervention that confirms the cause, in a sentence."""
+
+    @property
+    def title(self) -> str:
+        """What the tile asks."""
+        if self.right is False:
+            return f"Why is it wrong on `{self.string}`?"
+        if self.position is None:
+            return f"How does it answer `{self.string}`?"
+        return f"What adds up to the answer in {self.string}?"
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,10 @@ def dissect(model: ModelReport) -> Dissection | None:
     effects = model.result("attribution", AttributionResult)
     if effects is None:
         return None
+    if model.card.asked is not None:
+        return _of_row(
+            model.card, model.card.asked, effects, model.result("patterns", PatternsResult)
+        )
     if chosen is None or trace is None:
         return _of_classes(effects, model.card.task)
     string = chosen.string
@@ -176,8 +199,57 @@ def _of_classes(effects: AttributionResult, task: str) -> Dissection | None:
     return Dissection(
         string=strings[row], letters=_letters(strings[row]), question=task, expected=expected,
         answer=expected if right else other, right=right, logit=float(leads[row]),
-        heads=(), left_out=0, parts=parts, zero=zero, cause=None,
+        heads=(), parts=parts, zero=zero,
         total=f"the lead of {expected} over {other}",
+    )  # fmt: skip
+
+
+def _of_row(
+    card: ModelCard, asked: Asked, effects: AttributionResult, patterns: PatternsResult | None
+) -> Dissection:
+    """The wrong input that was found, or else the row with the largest read-out in size."""
+    tested = card.tested if card.tested is not None and card.tested.wrong else None
+    first = card.tested is not None and 0 in asked.shown
+    row = asked.shown.index(0) if first else int(np.abs(effects.logits.array).argmax())
+    place = asked.rows.index(asked.shown[row])
+    parts, zero = bars(largest(effects, row))
+    lead = effects.answers[row] if effects.answers else ""
+    return Dissection(
+        string=tested.wrong if tested else effects.logits.labels["string"][row],
+        expected=tested.label if tested else "", answer=tested.answer if tested else "",
+        right=False if tested else None, logit=float(effects.logits.array[row]),
+        heads=() if patterns is None else _heads_of_row(patterns, effects, row),
+        parts=parts, zero=zero, total=f"the lead of {lead}" if lead else "",
+        position=asked.query[place], confirmed=tested.why if tested else None,
+    )  # fmt: skip
+
+
+def _heads_of_row(
+    patterns: PatternsResult, effects: AttributionResult, row: int
+) -> tuple[Head, ...]:
+    """Where the heads that add most look in this row, from the position that is read."""
+    name = effects.logits.labels["string"][row]
+    string = next((string for string in patterns.strings if string.name == name), None)
+    if string is None:
+        return ()
+    groups, adds = list(effects.by_group.labels["group"]), effects.by_group.array[row]
+    places = [f"{token} at {at}" for at, token in enumerate(string.tokens)]
+    adding = {head: float(adds[groups.index(head)]) for *_, head in patterns.heads
+              if head in groups}  # fmt: skip
+    most = sorted(adding, key=lambda head: -abs(adding[head]))[:_MOST_HEADS]
+    weights = {head: string.weights.array[i, h, string.reads] for i, h, head in patterns.heads}
+    colours: dict[str, str] = {}
+    return tuple(Head(head, _shares(weights[head], places, colours), adding[head]) for head in most)
+
+
+def _shares(weights: np.ndarray, places: list[str], colours: dict[str, str]) -> tuple[Share, ...]:
+    """The places with the most weight, of one colour in all heads; the rest is left blank."""
+    order = np.argsort(-weights, kind="stable")[:_MOST_SHARES]
+    return tuple(
+        Share(places[t], round(100 * float(weights[t]), 2),
+              colours.setdefault(places[t], MUTED[len(colours) % len(MUTED)]))
+        for t in order
+        if weights[t] > 0.0005
     )  # fmt: skip
 
 

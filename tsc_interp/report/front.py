@@ -20,6 +20,7 @@ from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.dissection import Bar, Dissection, bars, dissect
 from tsc_interp.report.model_report import ModelReport
+from tsc_interp.report.needed import Needed, Rate, attention, needed, wrong_rates
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters
 from tsc_interp.source_report import TEST_LENGTH
@@ -60,20 +61,32 @@ class OrderFront:
 
 @dataclass(frozen=True)
 class Front:
-    map: Markup | None
-    no_map: str
-    axis: LengthAxis | None
-    dissection: Dissection | None
+    """What screen one shows; what a model has no evidence for is left out."""
+
+    map: Markup | None = None
+    no_map: str = ""
+    axis: LengthAxis | None = None
+    dissection: Dissection | None = None
     order: OrderFront | None = None
     rarity: str | None = None
     """Why many test strings and yet hardly any of all strings are wrong."""
+    rates: tuple[Rate, ...] = ()
+    """Wrong answers that a search met, by kind of input."""
+    needed: Needed | None = None
+    attention: Markup | None = None
 
 
 def front(model: ModelReport) -> Front:
+    """Gather screen one of a report."""
     card = model.card
     if card.order is not None:
-        return Front(None, "", None, None, _order(model, card.order))
+        return Front(order=_order(model, card.order))
     dissection = dissect(model)
+    if card.asked is not None:
+        return Front(
+            dissection=dissection, rates=wrong_rates(card.tested), needed=needed(model),
+            attention=attention(model),
+        )  # fmt: skip
     picture, reason = None, "The failure map needs the weights, and this report has none."
     if model.checkpoint is not None:
         from tsc_interp.playground.mapfigure import failure_map

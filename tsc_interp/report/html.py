@@ -28,7 +28,6 @@ from tsc_interp.report.content import (
 )
 from tsc_interp.report.dissection import colours_of
 from tsc_interp.report.front import front
-from tsc_interp.report.outside_front import outside_front
 from tsc_interp.report.plotlyjs import plotly_script
 from tsc_interp.results.base import worst_first
 from tsc_interp.strings import LETTERS
@@ -49,10 +48,7 @@ def render_html(
         compared=len(report.models) > 1,
         disagreements=disagreements(report),
         difference_map=difference_picture(report),
-        fronts=[
-            front(model) if model.card.asked is None else outside_front(model)
-            for model in report.models
-        ],
+        fronts=[front(model) for model in report.models],
         sections=[_section(report, name) for name in sorted(names, key=lambda n: n != "dynamics")],
         tryout=_playground(report) if with_playground else None,
         whole_command=command(report),

@@ -18,13 +18,6 @@ from tsc_interp.plots.figure import Figure
 from tsc_interp.report.files import IMAGES, replace_report
 from tsc_interp.report.plotlyjs import PLOTLY_FILE, check_plotlyjs
 
-_OLD_NAMES = {
-    "right_through": "verified_length",
-    "model_right_through": "model_verified_length",
-    "right through length": "verified length",
-    "settled": "complete",
-    "foretold": "predicted",
-}
 FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 
 
@@ -37,13 +30,6 @@ def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> 
     check_plotlyjs(plotlyjs)
     if images not in (None, "png", "svg"):
         raise UsageError(f"images are png or svg; got {images!r}")
-
-
-def _renamed(value: Any) -> Any:
-    """A document of version 1 with the names of version 2."""
-    if isinstance(value, Mapping):
-        return {_OLD_NAMES.get(name, name): _renamed(inner) for name, inner in value.items()}
-    return [_renamed(item) for item in value] if isinstance(value, list) else value
 
 
 class SavedReport(Displayed):
@@ -144,9 +130,7 @@ class SavedReport(Displayed):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        if data.get("schema") == cls.schema.removesuffix("2") + "1":
-            data = _renamed(data)
-        elif data.get("schema") != cls.schema:
+        if data.get("schema") != cls.schema:
             raise TscError(f"not a report: schema {data.get('schema')!r}, expected {cls.schema!r}")
         return cls.from_content(data)
 

@@ -1,4 +1,4 @@
-"""Screen one of a TransformerLens model's page: patterns, one answer taken apart, needed heads.
+"""Of any model: the heads that its answers need, and how often it is wrong, as rates.
 
 Made from what the report holds: no model is run here.
 """
@@ -10,30 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from tsc_interp.plots.colours import MUTED
 from tsc_interp.probes.ablation import AblationResult, Answers
-from tsc_interp.probes.attribution import AttributionResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
-from tsc_interp.report.card import ModelCard
-from tsc_interp.report.dissection import Bar, Head, Share, bars, largest
+from tsc_interp.report.asked import Tested
 from tsc_interp.report.model_report import ModelReport
 
 MOST_HEADS = 4
-MOST_SHARES = 6
-
-
-@dataclass(frozen=True)
-class RowApart:
-    """One row, from the positions that get the weight to the answer."""
-
-    name: str
-    position: int
-    what: str
-    """What the parts add up to, such as `7 over 3`."""
-    heads: tuple[Head, ...]
-    parts: tuple[Bar, ...]
-    zero: float
-    readout: float
 
 
 @dataclass(frozen=True)
@@ -48,36 +30,40 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class OutsideFront:
-    attention: Markup | None
-    row: RowApart | None
-    needed: tuple[Rate, ...]
-    """Heads, by the answers that change without them."""
+class Needed:
+    """The heads without which most answers change, and the test of the first."""
+
+    heads: tuple[Rate, ...]
     rows: int
     confirmed: str
-    rates: tuple[Rate, ...] = ()
+
+
+def needed(model: ModelReport) -> Needed | None:
+    """Of a model that is asked in rows; None where no head was replaced."""
+    ablation = model.result("ablation", AblationResult)
+    if ablation is None or ablation.answers is None:
+        return None
+    answers = ablation.answers
+    heads = _needed(answers, model.result("patterns", PatternsResult))
+    return Needed(heads, answers.rows, _confirmed(ablation, answers))
+
+
+def wrong_rates(tested: Tested | None) -> tuple[Rate, ...]:
     """Wrong answers, by kind of input."""
+    return () if tested is None else tuple(
+        Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
+        for of, wrong, tried in tested.rates
+    )  # fmt: skip
 
 
-def outside_front(model: ModelReport) -> OutsideFront:
-    effects = model.result("attribution", AttributionResult)
+def attention(model: ModelReport) -> Markup | None:
+    """Where each head attends, the head that is needed most shown large."""
     patterns = model.result("patterns", PatternsResult)
+    if patterns is None:
+        return None
     ablation = model.result("ablation", AblationResult)
     answers = None if ablation is None else ablation.answers
-    attention = None
-    if patterns is not None:
-        attention = Markup(patterns.view(_first(patterns, answers)).to_html())
-    return OutsideFront(
-        attention=attention,
-        row=None if effects is None else _apart(model.card, effects, patterns),
-        needed=() if answers is None else _needed(answers, patterns),
-        rows=0 if answers is None else answers.rows,
-        confirmed="" if ablation is None or answers is None else _confirmed(ablation, answers),
-        rates=() if model.card.tested is None else tuple(
-            Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
-            for of, wrong, tried in model.card.tested.rates
-        ),
-    )  # fmt: skip
+    return Markup(patterns.view(_first(patterns, answers)).to_html())
 
 
 def _first(patterns: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
@@ -86,56 +72,6 @@ def _first(patterns: PatternsResult, answers: Answers | None) -> tuple[int, int]
         return None
     part = answers.changed.labels["part"][answers.most_needed(heads=True)]
     return next(((i, h) for i, h, name in patterns.heads if part == name), None)
-
-
-def _apart(
-    card: ModelCard, effects: AttributionResult, patterns: PatternsResult | None
-) -> RowApart:
-    """The wrong input that was found, or else the row with the largest read-out in size."""
-    assert card.asked is not None
-    wrong = card.tested is not None and 0 in card.asked.shown
-    row = card.asked.shown.index(0) if wrong else int(np.abs(effects.logits.array).argmax())
-    place = card.asked.rows.index(card.asked.shown[row])
-    parts, zero = bars(largest(effects, row))
-    return RowApart(
-        name=effects.logits.labels["string"][row],
-        position=card.asked.query[place],
-        what=effects.answers[row] if effects.answers else "",
-        heads=() if patterns is None else _heads(patterns, effects, row),
-        parts=parts,
-        zero=zero,
-        readout=float(effects.logits.array[row]),
-    )
-
-
-def _heads(patterns: PatternsResult, effects: AttributionResult, row: int) -> tuple[Head, ...]:
-    """Where the heads that add most look in this row, from the position that is read."""
-    name = effects.logits.labels["string"][row]
-    string = next((string for string in patterns.strings if string.name == name), None)
-    if string is None:
-        return ()
-    groups, adds = list(effects.by_group.labels["group"]), effects.by_group.array[row]
-    places = [f"{token} at {at}" for at, token in enumerate(string.tokens)]
-    adding = {head: float(adds[groups.index(head)]) for *_, head in patterns.heads
-              if head in groups}  # fmt: skip
-    most = sorted(adding, key=lambda head: -abs(adding[head]))[:MOST_HEADS]
-    weights = {head: string.weights.array[i, h, string.reads] for i, h, head in patterns.heads}
-    colours: dict[str, str] = {}
-    return tuple(Head(head, _shares(weights[head], places, colours), adding[head]) for head in most)
-
-
-def _shares(weights: np.ndarray, places: list[str], colours: dict[str, str]) -> tuple[Share, ...]:
-    """The places with the most weight, of one colour in all heads; the rest is left blank."""
-    order = np.argsort(-weights, kind="stable")[:MOST_SHARES]
-    return tuple(
-        Share(places[t], round(100 * float(weights[t]), 2),
-              colours.setdefault(places[t], MUTED[len(colours) % len(MUTED)]))
-        for t in order
-        if weights[t] > 0.0005
-    )  # fmt: skip
-
-
-# -- the heads that matter, and the test of it -----------------------------------------------------
 
 
 def _needed(answers: Answers, patterns: PatternsResult | None) -> tuple[Rate, ...]:
