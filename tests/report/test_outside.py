@@ -20,8 +20,9 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.report import Report, outside
-from tsc_interp.report.outside_model import weight_hash
+from tsc_interp.report import Report
+from tsc_interp.report import tokens as token_report
+from tsc_interp.report.transformer_lens import weight_hash
 from tsc_interp.results.base import Finding
 
 PROBES = ["patterns", "attribution", "ablation", "circuits-weights"]
@@ -132,7 +133,7 @@ def test_the_python_of_a_section_gives_it_again(report: Report, tmp_path: Path) 
 def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, Report]) -> None:
     model, tokens, report = many
     card = report.models[0].card
-    assert len(card.asked.rows) == outside.MOST_ROWS
+    assert len(card.asked.rows) == token_report.MOST_ROWS
     assert card.asked.rows[0] == 0
     assert card.asked.rows[-1] == 89
     assert card.asked.tokens[5] == tuple(tokens[card.asked.rows[5]].tolist())
@@ -142,7 +143,7 @@ def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, R
     order = [card.asked.rows[place] for place in np.argsort(-said, kind="stable")]
     assert list(card.asked.shown) == [*order[:4], *order[-4:]]
     for result in report.models[0].results:
-        assert len(_rows(result)) in (0, outside.MOST_SHOWN)
+        assert len(_rows(result)) in (0, token_report.MOST_SHOWN)
     assert sum(len(section.figures) for section in report.models[0].sections.values()) <= 12
     assert len(report.to_html(plotlyjs="cdn")) < 1e6
     assert len(json.dumps(report.to_dict())) < 2e6
@@ -150,7 +151,7 @@ def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, R
 
 def test_rows_that_do_not_fit_are_refused_with_what_would(monkeypatch: Any) -> None:
     model = transformer_lens_model()
-    monkeypatch.setattr(outside, "MOST_BYTES", 4000)
+    monkeypatch.setattr(token_report, "MOST_BYTES", 4000)
     with pytest.raises(UsageError, match=r"rows of \d+ tokens fit") as caught:
         tsc.analyze_tokens(model, TOKENS, probes=["margin"])
     fits = int(re.findall(r"rows of (\d+) tokens fit", str(caught.value))[0])

@@ -71,28 +71,6 @@ def add_guide(
     figure.add_scatter(x=x, y=y, line=line, **silent, **trace)
 
 
-def add_strip(
-    figure: go.Figure,
-    row: float,
-    values: ArrayLike,
-    middle: float,
-    name: str,
-    hover: str,
-    **series: Any,
-) -> None:
-    """Add one mark per value around a row, and a bar at their middle."""
-    numbers = np.asarray(values, dtype=float)
-    spread = (np.arange(len(numbers)) / max(len(numbers) - 1, 1) - 0.5) * 0.5
-    add_series(figure, numbers, row + spread, name, hover, mode="markers", **series)
-    add_bar(figure, middle, row, 0.36)
-
-
-def add_bar(figure: go.Figure, x: float, row: float, half: float) -> None:
-    """Add a short upright bar at `x`, around a row."""
-    line = {"color": INK, "width": 3}
-    figure.add_shape(type="line", x0=x, x1=x, y0=row - half, y1=row + half, line=line)
-
-
 def name_rows(figure: go.Figure, names: Sequence[str], **axis: Any) -> None:
     """Name the rows 0, 1, ... of a figure, the first on top; `axis` goes to plotly as it is."""
     top_down = {"autorange": "reversed", "zeroline": False}

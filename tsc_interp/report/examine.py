@@ -25,10 +25,10 @@ from tsc_interp.report.cause import confirm
 from tsc_interp.report.dissection import choose, lost_head
 from tsc_interp.report.model_report import ModelCard, ModelReport
 from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
-from tsc_interp.report.outside_model import parameters_of
 from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_cone
 from tsc_interp.report.report import Report
 from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
+from tsc_interp.report.transformer_lens import parameters_of
 from tsc_interp.results.base import ProbeResult
 from tsc_interp.strings import as_strings
 from tsc_interp.telling import Progress, say
@@ -98,7 +98,7 @@ def analyze(
                 f"a {type(model).__name__} has no epochs, and is not compared with another model; "
                 "compare and epoch are for classifiers"
             )
-        from tsc_interp.report.outside import analyze_tokens
+        from tsc_interp.report.tokens import analyze_tokens
 
         return analyze_tokens(model, strings, probes=probes, **token_options)
     if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
@@ -123,7 +123,7 @@ def analyze(
     first = subjects[0]
     asked_nothing = chosen is None and strings is None and compare is None
     if asked_nothing and first.model.config.needs_order and first.order is None:
-        from tsc_interp.report.outside import analyze_searched
+        from tsc_interp.report.tokens import analyze_searched
 
         checkpoint = first.model.to_checkpoint(first.provenance)
         return analyze_searched(checkpoint, seconds=allowed)

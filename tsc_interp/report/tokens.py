@@ -35,8 +35,8 @@ from tsc_interp.report.asked import Asked, Tested
 from tsc_interp.report.asking import ask, ask_each, chosen_probes
 from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.outside_model import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.report.report import Report
+from tsc_interp.report.transformer_lens import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.results.arrays import LabeledArray
 from tsc_interp.results.base import HeadsResult, ProbeResult, Record
 from tsc_interp.telling import Progress, say
