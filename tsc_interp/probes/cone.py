@@ -300,9 +300,9 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
     certificate = certify_searches(*searched(checkpoint, boxes), DEFAULT_LIMIT)
     known = certificate.horizon
     always = {
-        claim["letters"]
-        for claim in certificate.document["claims"]
-        if claim["kind"] in ("right_at_all_lengths", "right_beyond")
+        "".join(config.alphabet.letters[letter] for letter in letters)
+        for letters, length in certificate.document["conclusion"]["verified_length"]
+        if length is None
     }
     sets = []
     for one in known.by_letters:
