@@ -15,36 +15,7 @@ _IMPORT = re.compile(r"^from (\S+) import (\w+)", re.MULTILINE)
 _TEXT = Path(__file__).with_name("__init__.pyi").read_text()
 _PUBLIC = {name: module for module, name in _IMPORT.findall(_TEXT)}
 
-<<<<<<< HEAD
-_MOVED = {
-    name: f"tsc_interp.{module}"
-    for module, names in {
-        "checkpoints": "bundled_names load_checkpoint",
-        "checkpoints.run_directory": "RunDirectory",
-        "interventions.hooks": "Hooks",
-        "construction.written": "Construction",
-        "model.evaluation": "Evaluation",
-        "pruning": "Pruned",
-        "report.laboratory": "LabReport",
-        "report.sweep": "sweep_report",
-        "strings": "Alphabet",
-        "sweeps": "Sweep",
-        "tasks": "AtLeast Before ContainsAll Majority Maximum MostFrequent OwnTask Parity",
-        "training.config": "RunConfig",
-        "training.experiments": "load_experiment make_experiment",
-        "verification": (
-            "Diff Difference Float32Horizon OrderedVerdict "
-            "difference float32_answers float32_horizon read_certificate verify_ordered"
-        ),
-    }.items()
-    for name in names.split()
-}
-"""Names that were public before, and the modules that have them now."""
-
-__all__ = list(_PUBLIC)
-=======
 __all__ = re.findall(r'"(\w+)"', _TEXT)
->>>>>>> a72db26 (List twenty public names, in the order of the work)
 
 
 def __getattr__(name: str) -> Any:
