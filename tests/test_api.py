@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -190,21 +189,12 @@ sys.exit("torch" in sys.modules)
 
 
 def test_every_public_name_is_there() -> None:
-    assert 30 <= len(tsc.__all__) <= 38
+    assert len(tsc.__all__) == 20
     for name in tsc.__all__:
         assert getattr(tsc, name) is not None
     assert set(dir(tsc)) == set(tsc.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = tsc.nothing
-
-
-@pytest.mark.parametrize("name", tsc._MOVED)
-def test_names_that_were_public_still_work_and_say_where_they_are(name: str) -> None:
-    place = tsc._MOVED[name]
-    with pytest.warns(DeprecationWarning, match=rf"from {place} import {name}$"):
-        found = getattr(tsc, name)
-    assert found is getattr(import_module(place), name)
-    assert name not in tsc.__all__
 
 
 def test_importing_the_package_loads_nothing_else() -> None:
@@ -219,7 +209,7 @@ sys.exit(len([name for name in sys.modules if name.startswith("tsc_interp.")]) -
 def test_whatever_takes_a_model_takes_a_frame() -> None:
     """One rule; `analyze_tokens` takes rows of tokens, which have their frame already."""
     takes = {}
-    for name in tsc.__all__:
+    for name in tsc._PUBLIC:
         found = getattr(tsc, name)
         if callable(found) and not isinstance(found, type):
             parameters = inspect.signature(found).parameters

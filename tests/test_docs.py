@@ -19,6 +19,7 @@ from docs.build.cli_reference import cli_reference, commands
 from docs.build.commands import COMMANDS
 from docs.build.scripts import scripts
 from docs.build.sections import inside, pieces
+from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.laboratories.registry import LABORATORIES
 from tsc_interp.model.hooked import HookedClassifier
@@ -146,7 +147,7 @@ def test_nothing_is_left_out() -> None:
         assert (PAGES / "probes" / f"{probe.name}.md").is_file(), probe.name
     topics = sorted((PAGES / "reference").glob("*.md"))
     reference = "\n".join(page.read_text(encoding="utf-8") for page in topics)
-    for name in set(tsc_interp.__all__) - {"__version__"}:
+    for name in set(tsc_interp._PUBLIC) - {"__version__"}:
         documented = re.search(rf"^::: tsc_interp\..*\b{name}$", reference, re.MULTILINE)
         whole_module = name == "TscError" and "::: tsc_interp.errors" in reference
         assert documented or whole_module, name
@@ -182,8 +183,8 @@ def test_site_check_sees_what_is_wrong(tmp_path: Path) -> None:
 
 def _numbers() -> Iterator[tuple[str, str, object, object]]:
     """Page, words in it, what they claim, and the same computed now."""
-    wrong = tsc_interp.load_checkpoint("generalization-errors")
-    best = tsc_interp.load_checkpoint("walkthrough")
+    wrong = load_checkpoint("generalization-errors")
+    best = load_checkpoint("walkthrough")
     horizon = tsc_interp.horizon(wrong).length
     yield "chapters/3.md", f"exact horizon is {horizon} letters", 66, horizon
     _, cache = HookedClassifier.from_checkpoint(wrong).run_with_cache("abc")

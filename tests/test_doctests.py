@@ -14,7 +14,7 @@ import pytest
 import tsc_interp as tsc
 from tsc_interp.frozen import FrozenConfig
 
-PUBLIC = {name: getattr(tsc, name) for name in sorted(set(tsc.__all__) - {"__version__", "tasks"})}
+PUBLIC = {name: getattr(tsc, name) for name in sorted(set(tsc._PUBLIC) - {"__version__", "tasks"})}
 TASKS = {f"tasks.{name}": getattr(tsc.tasks, name) for name in tsc.tasks.__all__}
 SECTIONS = r"(?:Args|Attributes|Returns|Raises|Example|Yields):"
 NOT_RUN = {"sweep"}  # starts processes, which takes seconds; tests/sweeps runs the same

@@ -1,6 +1,17 @@
-# ruff: noqa: I001 (by topic, not by module)
+# ruff: noqa: I001, RUF022 (by topic, not by module)
 # The public names: the one table of them. Type checkers read this file, and
 # __init__.py takes from it which module a name is loaded from.
+
+__all__ = [
+    # a model, its inputs, its task
+    "load", "from_transformer_lens", "from_torch", "from_arrays", "Frame", "tasks",
+    # what it gets wrong, and a proof
+    "falsify", "verify", "horizon", "certify", "check",
+    # why
+    "evaluate", "analyze", "run_probe",
+    # another model
+    "intervene", "prune", "diff", "construct", "train", "sweep",
+]  # fmt: skip
 
 from tsc_interp import tasks as tasks
 from tsc_interp._version import __version__ as __version__

@@ -9,15 +9,13 @@ headings do not count, nor do versions, dates and arXiv numbers.
 
 The source is the nearest of these:
 
-1. in the sentence, else in its block (paragraph, list item or table row): a comment
-   `<!-- source: ... -->`, or a command or stored file in code (`tsc-interp ...`, `python -m ...`,
-   `make ...`, `studies/results/...`);
-2. such a comment on a line of its own, for all that follows it in its section;
+1. the entry of `docs/figures.toml` whose phrase the sentence holds;
+2. a command or stored file in code (`tsc-interp ...`, `python -m ...`, `make ...`,
+   `studies/results/...`) in the sentence, else in its block (paragraph, list item or table row);
 3. anywhere in the section: a command as above, an include of what the build runs, a block of code
-   that the tests run;
-4. a comment between the page's title and its first section, for the page.
+   that the tests run.
 
-A comment is also how a definition, a limit of the software or a quotation says what it is.
+An entry is also how a definition, a limit of the software or a quotation says what it is.
 
 Example:
     >>> page = "# T\\n\\n`make bench` takes 3.5 s.\\n\\n## Other\\n\\nIt holds for 12 %.\\n"
@@ -29,9 +27,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from docs.build.stored import sources
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,7 +47,6 @@ _NOT_MEASURED = re.compile(
     r"|December) \d{4}",
     re.DOTALL,
 )
-_MARK = re.compile(r"<!-- source: (.+?) -->", re.DOTALL)
 _COMMAND = re.compile(
     r"(?<!`)`((?:OMP_NUM_THREADS=1 )?(?:tsc-interp|python|make) [^`]*"
     r"|(?:studies/results|studies/theory|examples)/[^`]*)`(?!`)"
@@ -58,7 +57,6 @@ _BLOCK = re.compile(
     r"|^```python[^\n]*\n(?!--8<--)([^\n]+)\n",
     re.MULTILINE,
 )
-_SOURCES = (_COMMAND, _INCLUDE, _BLOCK)
 _FENCE = re.compile(r"^( *)```.*?^\1```[^\n]*$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6} .*$", re.MULTILINE)
 _NEW_BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*|]|\d+\.) ?)")
@@ -75,34 +73,27 @@ class Sentence:
     source: str | None
 
 
-def sentences(page: str, text: str) -> Iterator[Sentence]:
+def sentences(page: str, text: str, known: Mapping[str, str] | None = None) -> Iterator[Sentence]:
     """Yield the quantitative sentences of a page, in order.
 
     Args:
         page: The page's name, for the result.
         text: Its Markdown.
+        known: Phrases and their sources.
     """
-    top = _first(text[: _second_heading(text)], _MARK)
     for start, section in _sections(text):
-        behind = _first(section, *_SOURCES)
+        behind = _first(section)
         prose = _FENCE.sub(lambda match: "\n" * match[0].count("\n"), section)
-        at, marked = 0, None
+        at = 0
         for block in _NEW_BLOCK.split(prose):
             at = prose.index(block, at)
-            if alone := _MARK.fullmatch(block.strip()):
-                marked = " ".join(alone[1].split())
-            own = _first(block, _MARK, *_SOURCES) or marked or behind or top
             line = text.count("\n", 0, start) + prose.count("\n", 0, at) + 1
             for sentence in _END.split(block):
                 if _QUANTITY.search(_NOT_MEASURED.sub(" ", sentence)):
                     said = " ".join(re.sub(r"<!--.*?-->", "", sentence).split())
-                    nearest = _first(sentence, _MARK, *_SOURCES) or own
-                    yield Sentence(page, line, said, nearest)
-
-
-def _second_heading(text: str) -> int:
-    found = [match.start() for match in _HEADING.finditer(_FENCE.sub(_blank, text))]
-    return found[1] if len(found) > 1 else len(text)
+                    entry = next((s for p, s in (known or {}).items() if p in said), None)
+                    source = entry or _first(sentence) or _first(block) or behind
+                    yield Sentence(page, line, said, source)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -119,9 +110,9 @@ def _sections(text: str) -> Iterator[tuple[int, str]]:
         yield start, text[start:stop]
 
 
-def _first(text: str, *kinds: re.Pattern[str]) -> str | None:
+def _first(text: str) -> str | None:
     """The first source named in a piece of a page, by the first kind of naming that is there."""
-    for kind in kinds:
+    for kind in (_COMMAND, _INCLUDE, _BLOCK):
         if found := kind.search(text):
             named = next(part for part in found.groups() if part is not None)
             return " ".join(named.split())
@@ -137,13 +128,11 @@ def pages() -> list[Path]:
 
 def ledger() -> list[Sentence]:
     """Return the quantitative sentences of all pages."""
-    return [
-        sentence
-        for path in pages()
-        for sentence in sentences(
-            path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
-        )
-    ]
+    known, found = sources(), []
+    for path in pages():
+        page = path.relative_to(ROOT).as_posix()
+        found += sentences(page, path.read_text(encoding="utf-8"), known.get(page))
+    return found
 
 
 def main(arguments: list[str]) -> int:

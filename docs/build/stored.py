@@ -1,22 +1,23 @@
-"""Figures on a page that cite a stored result: `26 <!-- figure: FILE#PATH|REDUCTION -->`.
+"""Figures on pages and the stored results they state, as `docs/figures.toml` maps them.
 
-The number right before the comment must equal the stored value, rounded as the page shows it.
+    ["README.md"]
+    "wrong at length 26" = "studies/results/own_models-*.json#models.*.right_through|min+1"
+
+The phrase occurs once on its page and holds one number, which must equal the stored value, rounded
+as the page shows it. A source without `#` is a command or a few words (`docs/build/ledger.py`).
 
 FILE is a path in the repository, `*` allowed: several files are one list of values. PATH follows
 keys with dots, `*` for every element, `[key=value,other!=value]` for the elements of a list that
 match; a `.csv.gz` is its list of rows. REDUCTION is min, max, sum, mean, median or count, and
 `+1` or `-1` may follow it.
-
-Example:
-    >>> [figure.cited for figure in figures("at length 26 <!-- figure: a.json#x|min+1 --> or")]
-    ['a.json#x|min+1']
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
@@ -25,33 +26,46 @@ from typing import Any
 from studies.tables import read
 
 ROOT = Path(__file__).resolve().parents[2]
+FIGURES = ROOT / "docs" / "figures.toml"
 
-_FIGURE = re.compile(
-    r"(?P<number>[\d.,]*\d)(?P<percent> ?%)?\**\s*<!-- figure: (?P<cited>\S.*?) -->"
-)
+_NUMBER = re.compile(r"(\d[\d.,]*\d|\d)( ?%)?")
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _REDUCE = {"min": min, "max": max, "sum": sum, "mean": fmean, "median": median, "count": len}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number on a page, and the stored result it cites."""
+    """A phrase on a page, and the stored result it states."""
 
-    number: str
-    percent: bool
+    phrase: str
     cited: str
 
-    def holds(self) -> bool:
-        """Whether the stored value, rounded to the digits shown, is the number shown."""
-        digits = len(self.number.partition(".")[2])
-        value = stored(self.cited) * (100 if self.percent else 1)
-        return f"{value:,.{digits}f}".replace(",", "") == self.number.replace(",", "")
+    def fault(self, text: str) -> str:
+        """What is wrong with the phrase on a page with this text; nothing if it holds."""
+        times = " ".join(text.split()).count(self.phrase)
+        if times != 1:
+            return f"{self.phrase!r} occurs {times} times on its page"
+        if "#" not in self.cited:
+            return ""
+        numbers = _NUMBER.findall(self.phrase)
+        if len(numbers) != 1:
+            return f"{self.phrase!r} holds {len(numbers)} numbers"
+        ((number, percent),) = numbers
+        value = stored(self.cited) * (100 if percent else 1)
+        written = f"{value:,.{len(number.partition('.')[2])}f}"
+        same = written.replace(",", "") == number.replace(",", "")
+        return "" if same else f"{self.phrase!r}: {self.cited} is {written}"
 
 
-def figures(text: str) -> Iterator[Figure]:
-    """Yield the figures of a page that cite a stored result."""
-    for found in _FIGURE.finditer(text):
-        yield Figure(found["number"], found["percent"] is not None, found["cited"])
+def sources() -> Mapping[str, Mapping[str, str]]:
+    """Return by page what stands behind its phrases."""
+    return tomllib.loads(FIGURES.read_text(encoding="utf-8"))
+
+
+def figures(page: str) -> Iterator[Figure]:
+    """Yield the phrases of a page that have a source."""
+    for phrase, cited in sources().get(page, {}).items():
+        yield Figure(phrase, cited)
 
 
 def stored(cited: str) -> float:

@@ -168,7 +168,7 @@ def test_the_package_imports_nothing_until_used() -> None:
 def test_every_public_name_exists() -> None:
     import tsc_interp
 
-    for name in tsc_interp.__all__:
+    for name in tsc_interp._PUBLIC:
         assert getattr(tsc_interp, name) is not None
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = tsc_interp.no_such_name

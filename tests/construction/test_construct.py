@@ -20,6 +20,7 @@ from tsc_interp.cli.app import main
 from tsc_interp.construction.bound import least_margin, reach
 from tsc_interp.construction.construct import construct
 from tsc_interp.construction.contains import directions, mean_sum
+from tsc_interp.construction.written import Construction
 from tsc_interp.errors import UnsupportedError, UsageError
 
 CHECKER = Path(__file__).parents[2] / "checker" / "rational_checker.py"
@@ -53,7 +54,7 @@ def plain_logits(checkpoint: Checkpoint, counts: np.ndarray) -> np.ndarray:
     return np.array(logits)
 
 
-def wrong_lengths(model: tsc.Construction, length: int) -> list[int]:
+def wrong_lengths(model: Construction, length: int) -> list[int]:
     config = model.checkpoint.config
     counts = vectors(config.n_letters, length)
     wrong = (plain_logits(model.checkpoint, counts).round(12) > 0) != config.task.labels(counts)

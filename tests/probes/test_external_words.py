@@ -30,14 +30,14 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-class EvenLength(tsc.OwnTask):
+class EvenLength(tsc.tasks.OwnTask):
     kind: Literal["words_even_length"] = "words_even_length"
 
     def labels(self, counts: Any) -> Any:
         return counts.sum(-1) % 2 == 0
 
 
-class EndsAlike(tsc.OwnTask):
+class EndsAlike(tsc.tasks.OwnTask):
     kind: Literal["words_ends_alike"] = "words_ends_alike"
     ordered: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ def model_of(**options: Any) -> HookedClassifier:
 
 @pytest.mark.parametrize("task", [EvenLength(), EndsAlike()], ids=lambda task: task.kind)
 @pytest.mark.parametrize("probe", ["patching", "paths", "margin"])
-def test_a_task_that_names_no_letters_can_be_probed(task: tsc.OwnTask, probe: str) -> None:
+def test_a_task_that_names_no_letters_can_be_probed(task: tsc.tasks.OwnTask, probe: str) -> None:
     model = model_of(task=task, n_positions=9 if task.ordered else 0)
     assert tsc.run_probe(probe, model, ["aab", "b", "ca"]).findings
 

@@ -1,7 +1,7 @@
 """Which file of a probe may import what; and that drawing needs no torch.
 
-Data flows in one direction: `run` asks a model and fills a `result`, `words` and `figures` are made
-from the result alone. So a saved report can be read, told and drawn where no model can be run.
+Findings and figures are made from the result alone. So a saved report can be read, told and drawn
+where no model can be run.
 """
 
 from __future__ import annotations
@@ -23,18 +23,7 @@ from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report
 
 ROOT = Path(__file__).parents[2]
-PROBES = sorted(path.parent for path in (ROOT / "tsc_interp" / "probes").glob("*/run.py"))
-ONE_FILE = [Path(str(sys.modules[probe.function.__module__].__file__)) for probe in registry.PROBES
-            if probe.function is not None]  # fmt: skip
-FOLDERS = PROBES
-BASE = {
-    "tsc_interp.results.base",
-    "tsc_interp.results.intervals",
-    "tsc_interp.probes.standing_out",  # words that several probes share
-    "tsc_interp.probes.wording",
-    "tsc_interp.source_report",
-}
-MODELS = {"torch", "transformer_lens"}
+ONE_FILE = [Path(str(sys.modules[probe.function.__module__].__file__)) for probe in registry.PROBES]
 
 
 def imported(path: Path) -> set[str]:
@@ -51,44 +40,6 @@ def imported(path: Path) -> set[str]:
 
 def ours(path: Path) -> set[str]:
     return {name for name in imported(path) if name.startswith("tsc_interp")}
-
-
-def own(folder: Path, part: str) -> str:
-    return f"tsc_interp.{folder.parent.name}.{folder.name}.{part}"
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_a_result_imports_the_base_only(folder):
-    assert ours(folder / "result.py") <= BASE
-    assert not imported(folder / "result.py") & (MODELS | {"plotly"})
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_words_are_made_from_the_result(folder):
-    assert ours(folder / "words.py") <= BASE | {own(folder, "result")}
-    assert not imported(folder / "words.py") & (MODELS | {"plotly"})
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_figures_are_made_from_the_result_with_shared_helpers(folder):
-    for path in folder.glob("figures*.py"):
-        siblings = {own(folder, other.stem) for other in folder.glob("figures*.py")}
-        allowed = BASE | siblings | {own(folder, "result"), "tsc_interp.strings"}
-        allowed |= {"tsc_interp.interventions.parts"}  # names of parts, nothing that runs
-        helpers = {name for name in ours(path) if name.startswith("tsc_interp.plots.")}
-        assert ours(path) - helpers <= allowed, path.name
-
-
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_no_probe_knows_another_or_draws(folder):
-    """And a run does not know how its result is drawn."""
-    for path in folder.glob("*.py"):
-        room = f"tsc_interp.{folder.parent.name}."
-        others = {name for name in ours(path) if name.startswith(room)}
-        others = {name for name in others if name.count(".") > 2}
-        assert all(name.startswith(own(folder, "")) for name in others), path
-        if not path.stem.startswith("figures"):
-            assert not any("plots" in name or "figures" in name for name in ours(path)), path
 
 
 @pytest.mark.parametrize("path", ONE_FILE, ids=lambda path: path.stem)

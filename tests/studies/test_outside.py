@@ -16,6 +16,7 @@ from studies.own_models import run as own_models
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
+from tsc_interp.verification import verify_ordered
 from tsc_interp.verification.order.exact import OrderedExact
 
 
@@ -38,7 +39,7 @@ def attention_only(seed: int, numbers: int, length: int, scale: float = 1.0) -> 
 def test_max_of_three_by_search_force_and_the_model_itself(steps: int) -> None:
     trained = max_of_four.trained(5, length=3, numbers=8, steps=steps)
     checkpoint = max_of_four.taken(trained)
-    verdict = tsc.verify_ordered(checkpoint, 3, min_length=3, certify=True)
+    verdict = verify_ordered(checkpoint, 3, min_length=3, certify=True)
     forced = max_of_four.brute_force(checkpoint, 3)
     every = torch.tensor(list(product(range(8), repeat=3)))
     with torch.no_grad():
@@ -101,6 +102,6 @@ def test_the_first_of_the_twenty() -> None:
 
 def test_the_first_of_max_of_four() -> None:
     row = results("max_of_four", 3)[0]
-    verdict = tsc.verify_ordered(model("max_of_four"), 4, min_length=4)
+    verdict = verify_ordered(model("max_of_four"), 4, min_length=4)
     assert (verdict.wrong, verdict.undecided) == (row["wrong"], 0)
     assert list(verdict.shortest.tokens) == row["first"]

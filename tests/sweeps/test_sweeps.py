@@ -27,7 +27,7 @@ from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.errors import CheckpointError, ConfigError, OutputError, UsageError
 from tsc_interp.files import TEMPORARY, temporary_name
-from tsc_interp.sweeps import running
+from tsc_interp.sweeps import Sweep, running
 from tsc_interp.sweeps.columns import RESULTS, option_columns, options_of
 from tsc_interp.sweeps.definition import SweepOptions, SweepPart, definition_of, load_definition
 from tsc_interp.sweeps.packing import all_pieces, pack, total, wanted
@@ -432,7 +432,7 @@ def test_ctrl_c_finishes_what_is_running_and_pressed_again_stops(
     assert "the same command goes on from there" in captured.err
     assert ("press Ctrl-C again" in captured.err) == (presses == 1)
     assert signal.getsignal(signal.SIGINT) is before
-    assert int(tsc.Sweep.open(place).present().sum()) == made
+    assert int(Sweep.open(place).present().sum()) == made
     assert workers.killed == (presses == 2)
     here()
     assert main(arguments) == 0
@@ -447,7 +447,7 @@ def test_a_full_disk_ends_a_sweep_and_leaves_nothing_half_done(here, tmp_path):
     with pytest.raises(CheckpointError, match="No space left"):
         tsc.sweep(quick(), tmp_path / "quick", verify="off", ensemble=1, watcher=watcher)
     assert workers.asked <= 5  # it does not try all ten
-    assert len(tsc.Sweep.open(tmp_path / "quick").table()) == 1
+    assert len(Sweep.open(tmp_path / "quick").table()) == 1
     here()
     assert tsc.sweep(quick(), tmp_path / "quick", verify="off").present().all()
 
@@ -511,7 +511,7 @@ def test_damaged_weights_and_descriptions_are_noticed(here, tmp_path):
     description = found.path / "sweep.json"
     description.write_text(description.read_text().replace("quick", "quack"))
     with pytest.raises(CheckpointError, match="checksum"):
-        tsc.Sweep.open(found.path)
+        Sweep.open(found.path)
 
 
 def test_weights_that_are_cut_off_are_made_again(here, tmp_path):
@@ -534,15 +534,15 @@ def test_rows_of_version_1_are_read_beside_new_ones(made, tmp_path):
     pl = pytest.importorskip("polars")
     expected, place = made[0].table(), tmp_path / "old"
     shutil.copytree(made[0].path, place)
-    (file,) = tsc.Sweep.open(place).shards()
+    (file,) = Sweep.open(place).shards()
     other = file.with_name(f"{file.stem}-2.parquet")
     weights_path(place, other.stem).write_bytes(weights_path(place, file.stem).read_bytes())
     rows = pl.read_parquet(file)
     old = {"complete": "settled", "verified_length": "right_through"}
     rows[:2].rename(old).write_parquet(file)
     rows[2:].write_parquet(other)
-    assert tsc.Sweep.open(place).table().equals(expected)
-    assert tsc.Sweep.open(place).table("complete and row < 2").height == 2
+    assert Sweep.open(place).table().equals(expected)
+    assert Sweep.open(place).table("complete and row < 2").height == 2
 
 
 def test_conditions_are_sql_on_columns(made):

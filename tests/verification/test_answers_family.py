@@ -18,9 +18,10 @@ from tsc_interp.cli import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.model.inputs import from_strings, true_classes
+from tsc_interp.verification import verify_ordered
 
 
-class EndsLikeItBegins(tsc.OwnTask):
+class EndsLikeItBegins(tsc.tasks.OwnTask):
     """A task of one's own on order: written as the documentation tells."""
 
     kind: Literal["test_ends_like_it_begins"] = "test_ends_like_it_begins"
@@ -134,7 +135,7 @@ def test_tokens_are_called_by_their_names() -> None:
 def test_a_task_on_order_is_verified(name: str) -> None:
     """Every string of up to four letters, against the float64 forward pass of the model itself."""
     made = checkpoint(**MODELS[name])
-    verdict = tsc.verify_ordered(made, 4, certify=True)
+    verdict = verify_ordered(made, 4, certify=True)
     truth = TRUTHS[made.config.task.kind]
     says = tsc.load(made).double()(STRINGS) > 0
     for one in verdict.lengths:

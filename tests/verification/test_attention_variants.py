@@ -18,7 +18,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UnsupportedError
 from tsc_interp.model.attention import inverse_temperature
-from tsc_interp.verification import CertificateError, check
+from tsc_interp.verification import CertificateError, check, verify_ordered
 
 COUNTED = {"score_scale": "sqrt_d_head_log_n_cls"}
 
@@ -34,7 +34,7 @@ def test_what_has_no_bounds_is_refused_with_the_reason(config: ClassifierConfig)
         check({}, checkpoint)
     if config.n_layers == 1:
         with pytest.raises(UnsupportedError, match=words):
-            tsc.verify_ordered(checkpoint, 3)
+            verify_ordered(checkpoint, 3)
     assert ClassifierConfig.from_json(config.to_json()) == config
     with pytest.raises(UnsupportedError, match=rf"{words}|log n"):
         tsc.HookedClassifier.from_checkpoint(checkpoint).to_transformer_lens()
@@ -72,7 +72,7 @@ def test_log_n_with_cls_counted_can_be_right_for_ever() -> None:
 def test_strings_in_order_with_cls_counted() -> None:
     config = ClassifierConfig(n_letters=2, n_positions=6, d_model=3, attend_cls=True, **COUNTED)
     checkpoint = random_checkpoint(config, 3)
-    verdict = tsc.verify_ordered(checkpoint, 5, certify=True)
+    verdict = verify_ordered(checkpoint, 5, certify=True)
     wrong = 0
     for length in range(1, 6):
         for letters in product("ab", repeat=length):

@@ -98,7 +98,7 @@ def test_round_trip() -> None:
 
 def test_a_comparison_says_what_differs() -> None:
     report = tsc.analyze("walkthrough", ["ab"], probes=["margin"], compare="attend-cls")
-    found = tsc.difference("walkthrough", "attend-cls")
+    found = difference("walkthrough", "attend-cls")
     assert report.difference == found
     # Neither errs up to 200 letters (their horizons are 2,166 and 1,426), so they agree there.
     assert found.max_length == 200

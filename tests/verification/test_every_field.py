@@ -31,6 +31,7 @@ from tsc_interp.pruning.smaller import narrow
 from tsc_interp.rules import AtLeast
 from tsc_interp.training.engine import engine_for
 from tsc_interp.training.losses import loss_named
+from tsc_interp.verification import verify_ordered
 from tsc_interp.verification.bounds.rounding import Rounding
 from tsc_interp.verification.order.exact import OrderedExact
 
@@ -228,7 +229,7 @@ def test_verification_of_order(config: ClassifierConfig, words: str) -> None:
             scaled = np.array([float(gap) for gap in gaps])
             assert scaled == pytest.approx(row[1] - row, abs=1e-5, rel=1e-5)
     verdict = handled(
-        words, lambda: tsc.verify_ordered(checkpoint, LENGTH, min_length=LENGTH, certify=True)
+        words, lambda: verify_ordered(checkpoint, LENGTH, min_length=LENGTH, certify=True)
     )
     refused = config.n_layers > 1 or config.beyond_verification
     assert (verdict is None) == bool(refused)

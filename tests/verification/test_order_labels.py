@@ -9,6 +9,7 @@ from tests.playground.pages import fresh
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.rules import Before
+from tsc_interp.verification import verify_ordered
 
 STRINGS = ["ab", "ba", "cab", "cba", "ca", "c"]
 LABELS = (1, 0, 1, 0, 1, 0)
@@ -29,6 +30,6 @@ def test_labels_are_those_of_the_order(checkpoint):
 
 def test_a_models_own_task_is_verified(checkpoint):
     """It was refused: no rule for boxes of the task 'before'."""
-    own, named = (tsc.verify_ordered(checkpoint, 5, task=task) for task in (None, Before()))
+    own, named = (verify_ordered(checkpoint, 5, task=task) for task in (None, Before()))
     assert own.lengths == named.lengths
     assert own.task == "an a before any b"

@@ -25,6 +25,7 @@ from tsc_interp.model.initialise import initial_weights
 from tsc_interp.model.inputs import from_strings
 from tsc_interp.trusted.forward import Forward
 from tsc_interp.trusted.spec import read_model
+from tsc_interp.verification import verify_ordered
 from tsc_interp.verification.order.exact import OrderedExact
 
 
@@ -96,7 +97,7 @@ def test_wrong_strings_are_counted_and_certified(seed: int) -> None:
     wrong = precise_ordered.wrong_strings(checkpoint, task, length)
     if wrong is None:
         pytest.skip("a string too close to a tie for 256 bits")
-    verdict = tsc.verify_ordered(checkpoint, length, certify=True)
+    verdict = verify_ordered(checkpoint, length, certify=True)
     found = verdict.lengths[-1]
     assert (found.wrong, found.undecided) == (len(wrong), 0)
     proved = tsc.check(verdict.certificate.document, checkpoint)
@@ -129,7 +130,7 @@ COUNTED = [
     ClassifierConfig(n_heads=2, n_key_value_heads=1, n_layers=2, d_model=2, d_mlp=0),
     ClassifierConfig(attention_scale=0.4, d_head=2, norm="rms", d_model=3, d_mlp=0),
     ClassifierConfig(
-        tied_embeddings=True, n_outputs=3, d_model=3, task=tsc.Maximum(), attention_scale=0.5
+        tied_embeddings=True, n_outputs=3, d_model=3, task=tsc.tasks.Maximum(), attention_scale=0.5
     ),
 ]
 

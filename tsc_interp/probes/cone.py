@@ -299,11 +299,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
         )  # fmt: skip
     certificate = certify_searches(*searched(checkpoint, boxes), DEFAULT_LIMIT)
     known = certificate.horizon
-    always = {
-        "".join(config.alphabet.letters[letter] for letter in letters)
-        for letters, length in certificate.document["conclusion"]["verified_length"]
-        if length is None
-    }
+    always = {key for key, end in certificate.checked.verified_length.items() if end is None}
     sets = []
     for one in known.by_letters:
         string, logit = (one.shortest.string, one.shortest.logit) if one.shortest else (None, None)

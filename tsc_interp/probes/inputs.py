@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -230,26 +230,6 @@ class Inputs:
                 self.model, self.config, self.given, self.query, wanted, written_out
             )
         return known[reads]
-
-
-class InputOptions(TypedDict, total=False):
-    """What `start` is asked with: where to read, and what tokens are called."""
-
-    query: Query | None
-    token_names: TokenNames | None
-    attention_mask: ArrayLike | Tensor | None
-
-
-def start(
-    model: Any,
-    strings: Sequence[str] | Tensor,
-    *,
-    reads: Sequence[str],
-    written_out: bool = False,
-    **options: Any,
-) -> Pass:
-    """Run the model once; the door of probes that do not take `Inputs` yet."""
-    return Inputs(model, strings, **options).run(*reads, written_out=written_out)
 
 
 def _start_rows(inputs: Inputs, wanted: Callable[[str], bool]) -> Pass:

@@ -12,8 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from tsc_interp.errors import UsageError
 from tsc_interp.probes.inputs import Inputs
@@ -34,7 +33,7 @@ class Question:
     kind: ClassVar[str]
     """What this is a question of, such as `probe`."""
     room: ClassVar[str]
-    """The plural, for errors; its old folders are `tsc_interp/ROOM/NAME`."""
+    """The plural, for errors."""
 
     name: str
     title: str
@@ -43,30 +42,21 @@ class Question:
     """The type of its result, whose `conclude`, `figures` and `tables` say the rest."""
     function: Callable[..., ProbeResult] | None = None
 
-    def module(self, part: str) -> Any:
-        """`result`, `run`, `words` or `figures` of a question without a `function`."""
-        return import_module(f"tsc_interp.{self.room}.{self.name.replace('-', '_')}.{part}")
-
     @property
     def result_type(self) -> type[ProbeResult]:
         """The type of its result."""
-        if self.answer is not None:
-            return self.answer
-        named = f"{self.name.title().replace('-', '')}Result"
-        return cast("type[ProbeResult]", getattr(self.module("result"), named))
+        assert self.answer is not None
+        return self.answer
 
     @property
     def explanation(self) -> str:
         """What is computed, and what is read: the docstring of the file that answers."""
-        if self.function is None:
-            return inspect.getdoc(self.module("run")) or ""
+        assert self.function is not None
         return inspect.getdoc(sys.modules[self.function.__module__]) or ""
 
     def told(self, result: Result) -> Result:
         """Return the result with its findings."""
-        if self.function is not None:
-            return result.concluded()
-        return result.with_findings(self.module("words").findings(result))
+        return result.concluded()
 
     def figures(self, result: ProbeResult) -> Figures:
         """Return every figure of a result, in reading order."""
@@ -129,14 +119,9 @@ class Probe(Question):
 
     def ask(self, inputs: Inputs, **options: Any) -> ProbeResult:
         """Ask the probe about inputs that several probes share."""
-        if self.function is not None:
-            result = self.function(inputs, **options)
-            return result.concluded() if isinstance(result, ProbeResult) else result
-        every = {**{name: getattr(inputs, name) for name in Inputs.OPTIONS},
-                 "direction": inputs.given_direction}  # fmt: skip
-        rows = {n: x for n, x in every.items() if n in self.accepts and x is not None}
-        answered = self.module("run").run(inputs.model, inputs.given, **rows, **options)
-        return self.told(cast(ProbeResult, answered))
+        assert self.function is not None
+        result = self.function(inputs, **options)
+        return result.concluded() if isinstance(result, ProbeResult) else result
 
 
 def probe(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +21,10 @@ from numpy.typing import ArrayLike
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.probes.inputs import (
     Floats,
-    InputOptions,
+    Inputs,
     Pass,
     as_array,
     readout_direction,
-    start,
 )
 from tsc_interp.probes.token_rows import answers_of
 
@@ -70,18 +69,12 @@ class ReadOut:
         return self.scaled((x * self.direction).sum(-1))
 
 
-def readouts(
-    model: Any,
-    strings: Any,
-    *,
-    direction: ArrayLike | Tensor,
-    **options: Unpack[InputOptions],
-) -> Floats:
+def readouts(inputs: Inputs) -> Floats:
     """`[row]`: what the last layer's residual stream says in the direction, norm included."""
-    w = readout_direction(model, direction)
+    w, model = inputs.direction, inputs.model
     assert w is not None
     last = f"blocks.{model.cfg.n_layers - 1}.hook_resid_post"
-    run = start(model, strings, reads=(last, "ln_final.hook_scale"), **options)
+    run = inputs.run(last, "ln_final.hook_scale")
     seen = through_final_norm(model, run, np.tile(w, (len(run.rows), 1)))
     readout = seen.of(run.at_query(last))
     return readout if seen.shift is None else readout + seen.shift

@@ -1,6 +1,6 @@
 """A sweep on one page: its answer, every cell, distributions by option, every model.
 
-    tsc.sweep_report("sweeps/width")          -> sweeps/width/report.html
+    sweep_report("sweeps/width")          -> sweeps/width/report.html
 
 The page opens from disk without a network, like a report's. Its numbers are queries on the sweep's
 rows (`sweeps/analysis.py`); a row that stands out comes with the command that explains its model.

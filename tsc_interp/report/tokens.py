@@ -242,7 +242,8 @@ def _asked(
     mask = batch.kept[rows].astype(int) if masked else None
     order = np.arange(len(rows))
     if along is not None:
-        values = readouts(model, tokens, direction=along, query=at.tolist(), attention_mask=mask)
+        read = {"direction": along, "query": at.tolist(), "attention_mask": mask}
+        values = readouts(Inputs(model, tokens, **read))
         order = np.argsort(-values, kind="stable")
     if len(order) > MOST_SHOWN:
         half = MOST_SHOWN // 2

@@ -1,6 +1,6 @@
 """The strings on which two classifiers answer differently, counted exactly up to a length.
 
-    tsc.difference("walkthrough", "attend-cls")
+    difference("walkthrough", "attend-cls")
 
 Both models are decided on boxes of count vectors, as `verify` decides one (regions.py). So this is
 a statement about real numbers; nothing here is a certificate.
