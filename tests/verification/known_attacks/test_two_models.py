@@ -28,6 +28,6 @@ def test_each_model_attends_to_its_own_keys(first: bool, part: Any, scale: str) 
         for cls in (first, not first)
     ]
     for j in (0, 1):
+        replay = Replay([model_of(model) for model in models], None, None)
         with pytest.raises(NotProved, match="is not proved"):
-            replay = Replay([model_of(model) for model in models], None, None)
             replay.run([{**part, "tree": [["is", j]]}])
