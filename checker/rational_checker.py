@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import combinations, product
 
 MAX_BYTES, MAX_LETTERS, MAX_LENGTH, SECONDS = 16 << 20, 12, 1000, 600.0
-MAX_EDGES, EACH, LEAVES, PIECES = 500_000, 64, 500, 4000
+MAX_EDGES, EACH, LEAVES, PIECES = 500_000, 64, 2000, 4000
 PRECISIONS, GUARD = (192, 1024, 8192), 64  # p is at least 149, so that every float32 is exact
 NODES = 16
 SCALES = {"sqrt_d_head": False, "sqrt_d_head_log_n": True}
@@ -259,7 +259,7 @@ class Paths:
             total, mass = self.best({k: used[k] * (v - level) for k, v in top.items()}, used)
             over = ceil(total, least if total > 0 else most)
             bound, moved = min(bound, level + over), total // mass
-            if 0 <= total and over - moved <= 1 + (abs(bound) >> 40):
+            if total >= 0 and over - moved <= 1 + (abs(bound) >> 40):
                 break
             level += moved
         return bound
@@ -444,7 +444,7 @@ def read_json(text, what):
 
 def read_config(text):
     config = read_json(text, "the configuration")
-    sizes = [config[name] for name in OPTIONS][:6] + [config["n_positions"]]
+    sizes = [config[name] for name in OPTIONS][:7]
     if config.get("positions") == "learned":
         del config["positions"]
     beyond = ", ".join(sorted(config.keys() - {*OPTIONS, *WIDER}))
@@ -570,7 +570,8 @@ class Judge:
         for p in precisions:
             lows = self.model(p).lows(spots, make(p), winner, left)
             pairs = list(zip(left, lows, strict=True))
-            left = [k for k, low in pairs if not (low > 0 or (low == 0 and winner < k and not strict))]
+            ties = {k for k in left if winner < k and not strict}
+            left = [k for k, low in pairs if low < 0 or (low == 0 and k not in ties)]
             if not left:
                 return True
         return False
@@ -758,7 +759,7 @@ class Counts:
         def parts(box):
             return halved(box, 0) if free else []
 
-        for column, tree in enumerate(trees):
+        for column, tree in enumerate(trees):  # noqa: B007, as `shown` reads it
             root = (0,) * free, (1,) * free
             for kind, leaf, box in leaves_of(tree, root, cut, bool, self.classes, self.tick):
                 require(kind == "is", "ratios say what the answer is")
@@ -819,9 +820,9 @@ class Counts:
         for counts in self.failures:
             end = reach[tuple(i for i, k in enumerate(counts) if k)]
             require(end is not None and end < sum(counts), f"{counts} is claimed to hold and fail")
-        limited = self.rule is not None and any(
-            None not in (labels := {self.rule.shared((x,)), self.rule.shared(s)}) and len(labels) > 1
-            for x in self.limits for s in reach if x in s)  # fmt: skip
+        pairs = [(x, s) for x in self.limits for s in reach if x in s and self.rule is not None]
+        labels = [{self.rule.shared((x,)), self.rule.shared(s)} for x, s in pairs]
+        limited = any(len(both - {None}) == 2 for both in labels)
         ends = [end for end in reach.values() if end is not None]
         finite, first = bool(self.failures) or limited, min(map(sum, self.failures), default=None)
         require(bool(ends) or not finite, "the parts contradict each other")
@@ -1003,9 +1004,7 @@ class Tables:
                     kind == "is" or (kind == "apart" and len({*leaf}) == 2))  # fmt: skip
                 require(fits, f"a leaf of {inputs} inputs cannot be {kind}")
                 if sampled:
-                    losers = [label] if kind == "wrong" else None
-                    settle(where, lambda r, first: r.shown(leaf, losers), lambda r: r.parts(),
-                           f"a leaf of {inputs} inputs is not proved {kind} {leaf}")  # fmt: skip
+                    where.settle(leaf, [label] if kind == "wrong" else None, f"{kind} {leaf}")
                 right = kind == "is" and (pair or leaf == (label,))
                 tally["right" if right else "wrong"] += inputs
                 tally["first"] += [] if right else [where.first()]
@@ -1023,13 +1022,14 @@ class Tables:
                 fits = right + wrong <= tally["right"] + tally["wrong"] + tally["unknown"]
                 require(fits, "the conclusion does not follow from the leaves")
                 first = given["first_wrong"]
+            left, name = table.inputs - right - wrong, f"{table.kind} {table.number}"
             require_same(given, {
                 table.kind: table.number, "inputs": str(table.inputs), "all_strings": every,
-                "right": str(right), "wrong": str(wrong),
-                "undecided": str(table.inputs - right - wrong), "first_wrong": first and list(first),
+                "right": str(right), "wrong": str(wrong), "undecided": str(left),
+                "first_wrong": first and list(first),
             })  # fmt: skip
-            words.append(f"{table.kind} {table.number}: {table.inputs:,} inputs"
-                         f"{', all strings' * every}; {right:,} right, {wrong:,} wrong")  # fmt: skip
+            known = f"{right:,} right, {wrong:,} wrong, {left:,} undecided"
+            words.append(f"{name}: {table.inputs:,} inputs{', all strings' * every}; {known}")
         return words
 
 
@@ -1037,7 +1037,8 @@ class Region:
     """Paths of a table through some edges, none of them without a path."""
 
     def __init__(self, table, stages, told, owner, edges):
-        self.table, self.stages, self.told, self.owner, self.edges = table, stages, told, owner, edges
+        self.table, self.stages, self.told, self.owner = table, stages, told, owner
+        self.edges = edges
 
     def of(self, edges):
         return Region(self.table, self.stages, self.told, self.owner, trimmed(self.stages, edges))
@@ -1055,12 +1056,12 @@ class Region:
         return [one for part in self.parts() for one in part.singles()] or [self]
 
     def letters(self, at):
-        """The letters that may stand at a place."""
+        """The letters that may stand at a place, each with the number of their stage."""
         for number, places in enumerate(self.table.places):
             if at in places:
                 i = places.index(at)
                 return {self.stages[number][e][2][i]: number for e in self.edges[number]}
-        return dict(self.table.fixed[i] for i in ()) or {dict(self.table.fixed)[at]: None}
+        return {dict(self.table.fixed)[at]: None}
 
     def first(self):
         """The first path in the order of the alphabet."""
@@ -1082,33 +1083,42 @@ class Region:
         for judge, answer in zip(self.owner.judges, answers, strict=True):
             asked = self.asked(judge)
             beaten = judge.others(answer) if losers is None else losers
-            bits = PRECISIONS if alone else PRECISIONS[:1]
+            bits = precisions or (PRECISIONS if alone else PRECISIONS[:1])
             if asked is None or not judge.beats(*asked, answer, beaten, bits):
                 return False
         return True
 
+    def settle(self, leaf, losers, what):
+        settle(self, lambda some, first: some.shown(leaf, losers), Region.parts,
+               f"some of the inputs of a leaf are not proved {what}")  # fmt: skip
+
     def answer(self):
         """The class that the one path is answered with, if that can be told."""
-        return next((j for j in range(self.owner.classes) if self.shown((j,), None)), None)
+        tries = ((j, p) for p in PRECISIONS for j in range(self.owner.classes))
+        return next((j for j, p in tries if self.shown((j,), None, (p,))), None)
 
     def asked(self, judge):
         """The tokens at their places, the reader first, and the region; None of several readers."""
         length, n, config = self.table.length, self.owner.n, judge.config
         placed, last = bool(config["n_positions"]), config["reads"] == "last_letter"
-        reader, shift = (0, length * placed * (config["reads"] == "last")), config["reads"] == "first"
+        shift = config["reads"] == "first"
+        reader = 0, length * placed * (config["reads"] == "last")
         if last:
             ends = self.letters(length - 1)
             if len(ends) > 1:
                 return None
-            reader = 2 + [*ends][0], placed * (length - 1)
-        spots = reader, *((2 + x, placed * (at + shift)) for at in range(length) for x in range(n))
-        common = [1 + at * n + x for at, x in self.table.fixed]
+            reader = 2 + min(ends), placed * (length - 1)
+        at = {(x, i): 1 + i * n + x for i in range(length) for x in range(n)}
+        spots = reader, *((2 + x, placed * (i + shift)) for x, i in at)
+        common = [at[x, i] for i, x in self.table.fixed]
         common += [0] * (config["attend_cls"] and not last)
-        stages = [[(*stage[e][:2], [1 + at * n + x for at, x in zip(places, stage[e][2], strict=True)])
-                   for e in some]
-                  for stage, places, some in zip(self.stages, self.table.places, self.edges,
-                                                 strict=True)]  # fmt: skip
-        return spots, lambda p: Paths(stages, common, log_bounds(length, p) if config["log_n"] else None)
+        stages = []
+        for stage, places, some in zip(self.stages, self.table.places, self.edges, strict=True):
+            edges = [stage[e] for e in some]
+            stages.append([(a, b, [at[pair] for pair in zip(letters, places, strict=True)])
+                           for a, b, letters in edges])  # fmt: skip
+        grows = config["log_n"]
+        return spots, lambda p: Paths(stages, common, log_bounds(length, p) if grows else None)
 
 
 def check(proof, models, seconds=SECONDS, seed=None):
@@ -1139,11 +1149,11 @@ def check(proof, models, seconds=SECONDS, seed=None):
         rule = Rule(language["counts"], judges[0].config["n_letters"]) if given else None
         replay = Counts(judges, rule, tick)
     said = [replay.add(part) for part in parts]
-    said += replay.conclude(document["conclusion"])
+    words = replay.conclude(document["conclusion"])
     if getattr(replay, "share", 1) != 1:
-        said.append(f"only {replay.derived} of {replay.of} leaves were derived (seed {seed}); "
-                    "what the others say is not checked")  # fmt: skip
-    return said + ["what it says of float32 is not checked"] * (document["float32"] is not None)
+        drawn = f"{replay.derived} of {replay.of} leaves hold, drawn with seed {seed}"
+        said, words = [], [f"{drawn}; the others are not checked", *(f"stated: {w}" for w in words)]
+    return said + words + ["nothing it says of float32 is checked"] * bool(document["float32"])
 
 
 if __name__ == "__main__":
