@@ -179,12 +179,6 @@ def largest_mean(weights, tops):
     return max(means)
 
 
-def mean(weights, column):
-    """The weighted mean of intervals: its least is minus the largest of the negatives."""
-    least, most = [-lo for lo, _ in column], [hi for _, hi in column]
-    return -largest_mean(weights, least), largest_mean(weights, most)
-
-
 def attention_weights(scores, ends, logs, tail, p):
     """A key's weight is m e^(s log n) with m in `ends`, log n in `logs` (1 if scores do not grow).
 
@@ -546,10 +540,10 @@ def halves(box, axis, where, counted):
 def halved(box, counted):
     """Cut where it is widest, counts by their ratio; nothing of a single point."""
     sides = list(zip(*box, strict=True))
-    width = [Fraction(b) / Fraction(a) if counted else b - a for a, b in sides]
+    width = [Fraction(b, a) if counted else b - a for a, b in sides]
     axis = max(range(len(sides)), key=width.__getitem__)
     low, high = sides[axis]
-    where = math.isqrt(low * high) if counted else (Fraction(low) + Fraction(high)) / 2
+    where = math.isqrt(low * high) if counted else (low + high) * Fraction(1, 2)
     return [] if low == high else halves(box, axis, where, counted)
 
 
@@ -1132,6 +1126,7 @@ def check(proof, models, seconds=SECONDS, seed=None):
     require(schema == "tsc-interp/proof/1", f"the schema {schema!a:.60} is not known here")
     fields = {"schema", "models", "float32", "language", "parts", "conclusion"}
     require({*document} == fields, "a proof has other fields")
+    require(document["float32"] in (None, "tokens", "compressed"), "float32 names a form of input")
     require(document["models"] == [one[2] for one in read], "the proof is about other models")
 
     def tick():
@@ -1140,7 +1135,7 @@ def check(proof, models, seconds=SECONDS, seed=None):
     judges = [Judge(config, tensors, tick) for config, tensors, _ in read]
     sizes = {(judge.config["n_letters"], judge.classes) for judge in judges}
     require(len(sizes) == 1 and len(judges) in (1, 2), "the models have other letters or classes")
-    seed = random.SystemRandom().getrandbits(32) if seed is None else seed
+    seed = random.SystemRandom().getrandbits(32) if seed is None else int(seed)
     if language is not None and {*language} == {"tables"}:
         replay = Tables(judges, language["tables"], tick, random.Random(seed), parts)
     else:
