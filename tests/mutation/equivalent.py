@@ -7,9 +7,19 @@ one that ends in `*` stands for all that begin so.
 
 from __future__ import annotations
 
-_V = "tsc_interp/verification"
+_V, _T = "tsc_interp/verification", "tsc_interp/trusted"
 
 EQUIVALENT: dict[str, str] = {
+    f"{_T}/trees.py::path_leaves: *": "an estimate of bytes: any near it will do",
+    f"{_T}/trees.py::_ratio: 0 < value < 1 -> 0 <= value < 1": "a cut at an end is refused, too",
+    f"{_T}/language.py::unpacked: 1 -> 2": "any negative number is the size that is unknown",
+    f"{_T}/language.py::inflated: 1 -> 2": "one byte more is read, and refused like the first",
+    f"{_T}/language.py::read_table: letters.min() -> letters.max()": (
+        "a second guard: a trellis refuses letters below zero"
+    ),
+    f"{_T}/spec.py::Spec.__post_init__: self.turned % 2 == 0 < self.turned <= self.d_head -> self.turned % 2 == 0 <= self.turned <=*": (
+        "zero components stand for all of them, so there is always one"
+    ),
     f"{_V}/bounds/supports.py::MarginSupport.combined: sign > 0 -> sign >= 0": "a sign is 1 or -1",
     "tsc_interp/output/console.py::SafeConsole.__init__: False -> True": (
         "a second guard: text is rendered without markup whatever the console's own setting"
