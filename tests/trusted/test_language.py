@@ -11,8 +11,9 @@ import pytest
 import tsc_interp as tsc
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
-from tsc_interp.trusted.errors import NotProved
-from tsc_interp.trusted.language import Rule
+from tsc_interp.trusted import language
+from tsc_interp.trusted.errors import NotProved, UsageError
+from tsc_interp.trusted.language import MAX_LENGTH, Rule, packed, read_table, written_table
 from tsc_interp.verification.documents import rule_of
 
 
@@ -76,3 +77,93 @@ def test_labels_of_boxes_are_those_of_all_their_inputs(task: Any) -> None:
 def test_rules_that_contradict_themselves_are_refused(data: dict[str, Any]) -> None:
     with pytest.raises(NotProved):
         Rule(data, 3)
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+EDGES = [[0, 0, 0, 2], [0, 1, 1, 0], [1, 0, 2, 1]]
+"""From, to, and two letters: of the stage of places 1 and 3."""
+TABLE: dict[str, Any] = {
+    "name": {"length": 4},
+    "length": 4,
+    "fixed": [[2, 1]],
+    "stages": [
+        {"places": [0], "edges": packed(np.array([[0, 0, 0], [0, 1, 2]]))},
+        {"places": [1, 3], "edges": packed(np.array(EDGES))},
+    ],
+    "label_stage": 1,
+    "labels": packed(np.array([[0], [2], [1]])),
+}
+
+
+def with_stage(*rows: Any, **fields: Any) -> dict[str, Any]:
+    other = {"places": [1, 3], "edges": packed(np.array(rows or EDGES)), **fields}
+    return {**TABLE, "stages": [TABLE["stages"][0], other]}
+
+
+def test_a_table_is_read_as_it_was_written() -> None:
+    table = read_table(TABLE, 3, 3)
+    assert (table.length, table.fixed, table.label_stage) == (4, ((2, 1),), 1)
+    assert table.label.tolist() == [0, 2, 1]
+    assert [stage.places for stage in table.stages] == [(0,), (1, 3)]
+    stage = table.stages[1]
+    rows = np.column_stack([stage.source, stage.target, stage.letters])
+    assert rows.tolist() == EDGES
+    assert written_table(table, {"length": 4}) == TABLE
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {**TABLE, "more": 1},
+        {key: value for key, value in TABLE.items() if key != "labels"},
+        with_stage(more=1),
+        with_stage(*EDGES[:2], [1, 0, 3, 1]),
+        with_stage(*EDGES[:2], [1, 0, 2, 3]),
+        with_stage(*EDGES[:2], [1, 0, -1, 1]),
+        with_stage(*EDGES, [1, 1, 2, 1]),
+        with_stage(edges=packed(np.array([[0, 0, 0, 2, 0]]))),
+        with_stage(places=[1, 4]),
+        {**TABLE, "labels": packed(np.array([[0], [3], [1]]))},
+        {**TABLE, "labels": packed(np.array([[0], [-1], [1]]))},
+        {**TABLE, "labels": packed(np.zeros((0, 1)))},
+        {**TABLE, "labels": packed(np.array([[0], [2], [1], [1]]))},
+        {**TABLE, "labels": packed(np.array([[0], [2]]))},
+        {**TABLE, "labels": TABLE["labels"][:-4]},
+        {**TABLE, "label_stage": 2},
+        {**TABLE, "fixed": [[4, 1]]},
+        {**TABLE, "fixed": [[2, 3]]},
+        {**TABLE, "length": MAX_LENGTH + 1},
+    ],
+)
+def test_what_is_no_table_is_refused(bad: Any) -> None:
+    with pytest.raises((NotProved, UsageError)):
+        read_table(bad, 3, 3)
+
+
+def test_one_input_is_a_table() -> None:
+    edge, label = packed(np.array([[0, 0, 1]])), packed(np.array([[1]]))
+    stages = [{"places": [0], "edges": edge}]
+    only = {**TABLE, "length": 1, "fixed": [], "stages": stages, "label_stage": 0, "labels": label}
+    assert read_table(only, 2, 2).labels == (1,)
+
+
+def test_a_class_needs_an_output() -> None:
+    with pytest.raises(NotProved, match="no output"):
+        read_table(TABLE, 3, 2)
+
+
+def test_edges_are_limited_over_all_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "MAX_EDGES", 5)
+    assert read_table(TABLE, 3, 3)
+    monkeypatch.setattr(language, "MAX_EDGES", 4)
+    with pytest.raises(NotProved, match="longer than they may be"):
+        read_table(TABLE, 3, 3)
+
+
+def test_a_listed_rule_names_each_support_once() -> None:
+    twice = [[[0], 1], [[1], 0], [[0], 1]]
+    rule = Rule({"rule": "listed", "supports": twice[:2], "inputs": []}, 2)
+    assert (rule.of_support((0,)), rule.of_support((1,))) == (1, 0)
+    with pytest.raises(NotProved, match="listed twice"):
+        Rule({"rule": "listed", "supports": twice, "inputs": []}, 2)

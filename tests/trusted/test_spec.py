@@ -15,8 +15,9 @@ from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.checkpoints.checkpoint import read_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
+from tsc_interp.trusted import spec as trusted_spec
 from tsc_interp.trusted.errors import NotProved
-from tsc_interp.trusted.spec import read_model
+from tsc_interp.trusted.spec import Spec, read_model
 
 
 def parts_of(content: bytes) -> tuple[dict[str, Any], dict[str, Any], bytes]:
@@ -136,7 +137,7 @@ def read_shapes(options: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     from tsc_interp.trusted import spec
 
     known = {field.name for field in fields(spec.Spec)}
-    for name, value in spec._REFUSED.items():
+    for name, (value, _) in spec._REFUSED.items():
         given = options.get(name, value)
         spec.require(type(given) is type(value) and given == value, "")
     spec.require(set(options) <= known | spec._INERT | set(spec._REFUSED), "")
@@ -216,3 +217,62 @@ def test_headers_that_do_not_fit_are_refused() -> None:
     for name in ("n_layers", "n_letters", "d_model", "n_positions", "n_heads", "d_mlp"):
         for size in (10**5, 10**8, 10**30, -1, 1.0, True, "1", None):
             refused(file_of(header, {**options, name: size}, numbers))
+
+
+PLAIN: dict[str, Any] = {"n_letters": 2, "d_model": 2, "n_heads": 1, "d_head": 2, "d_mlp": 1}
+
+
+@pytest.mark.parametrize(
+    ("options", "seen"),
+    [
+        ({}, False),
+        ({"n_positions": 4}, True),
+        ({"reads": "last_letter", "attend_cls": True}, True),
+        ({"reads": "last", "attend_cls": True}, False),
+        ({"reads": "last", "attend_cls": True, "n_layers": 2}, True),
+    ],
+)
+def test_which_models_see_order(options: dict[str, Any], seen: bool) -> None:
+    assert Spec(**PLAIN | options).sees_order is seen
+
+
+def test_a_final_norm_is_of_a_kind() -> None:
+    assert Spec(**PLAIN, final_norm=True, norm="rms")
+    with pytest.raises(NotProved, match="of no kind"):
+        Spec(**PLAIN, final_norm=True)
+
+
+def test_the_least_scale_of_scores() -> None:
+    assert Spec(**PLAIN, attention_scale=1e-6)
+    with pytest.raises(NotProved, match="below 1e-6"):
+        Spec(**PLAIN, attention_scale=0.9e-6)
+
+
+def test_files_are_limited_and_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = ordered_checkpoint(ClassifierConfig(), 1).to_bytes()
+    parameters = sum(weight.size for weight in read_model(content).weights.values())
+    with pytest.raises(NotProved, match="beyond the end"):
+        read_model(content[:-4])
+    monkeypatch.setattr(trusted_spec, "MAX_PARAMETERS", parameters)
+    assert read_model(content)
+    monkeypatch.setattr(trusted_spec, "MAX_PARAMETERS", parameters - 1)
+    with pytest.raises(NotProved, match=f"{parameters} parameters"):
+        read_model(content)
+    size = int.from_bytes(content[:8], "little")
+    monkeypatch.setattr(trusted_spec, "MAX_PARAMETERS", parameters)
+    monkeypatch.setattr(trusted_spec, "MAX_HEADER", size + 8)
+    assert read_model(content)
+    monkeypatch.setattr(trusted_spec, "MAX_HEADER", size + 7)
+    with pytest.raises(NotProved, match="no header"):
+        read_model(content)
+
+
+@pytest.mark.parametrize(("value", "known"), [(False, True), (True, False), (0, False)])
+def test_a_refused_option_may_have_the_value_that_changes_nothing(value: Any, known: bool) -> None:
+    header, options, numbers = parts_of(ordered_checkpoint(ClassifierConfig(), 1).to_bytes())
+    content = file_of(header, {**options, "adaptive_temperature": value}, numbers)
+    if known:
+        assert read_model(content)
+    else:
+        with pytest.raises(NotProved, match="not known here"):
+            read_model(content)

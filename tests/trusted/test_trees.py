@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tsc_interp.trusted import trees
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.trees import Box, box_leaves
@@ -58,6 +59,7 @@ def test_ratios_share_their_ends() -> None:
     [
         [], "is", [LEAF, LEAF], [["cut", 0, 2], LEAF], [["cut", 0, 2], LEAF, LEAF, LEAF],
         [["cut", 0, 0], LEAF, LEAF], [["cut", 0, 4], LEAF, LEAF], [["cut", 2, 2], LEAF, LEAF],
+        [["cut", 0, 4], LEAF],
         [["cut", 0, 2.0], LEAF, LEAF], [["cut", 0, True], LEAF, LEAF], [["cut", 0], LEAF, LEAF],
         [["is", 2]], [["is", -1]], [["is"]], [["is", 0, 1]], [["is", 0.0]], [["open", "float32"]],
         [["magic"]], [[]], [None], [["apart", 0]], [["float32"]],
@@ -66,3 +68,37 @@ def test_ratios_share_their_ends() -> None:
 def test_other_trees_are_refused(tree: Any) -> None:
     with pytest.raises((NotProved, TypeError, IndexError)):
         leaves(tree, Box((1, 1), (4, 4)), 5)
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        [["cut", 0, 0.0], LEAF, LEAF], [["cut", 0, 1.0], LEAF, LEAF], [["cut", 0, 1], LEAF, LEAF],
+        [["cut", 0, "0.5"], LEAF, LEAF], [["cut", 0, 0.5], LEAF, ["cut", 0, 0.5], LEAF, LEAF],
+        [["cut", 0, 0.5], ["cut", 0, 0.5], LEAF, LEAF, LEAF],
+    ],
+)  # fmt: skip
+def test_ratios_are_cut_inside(tree: Any) -> None:
+    with pytest.raises((NotProved, TypeError)):
+        leaves(tree, Box((0.0,), (1.0,)), None)
+    with pytest.raises(NotProved, match="not a ratio"):
+        leaves([["cut", 0, 1], LEAF, LEAF], Box((0.0,), (2.0,)), None)
+
+
+def test_trees_and_what_waits_in_them_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cut leaves a region to wait, of about 400 bytes; half of the memory is for them."""
+    root = Box((1,), (9,))
+    tree = [*(["cut", 0, at] for at in (5, 4, 3, 2)), *[LEAF] * 5]
+    for memory, enough in ((4000, True), (3999, False)):
+        budget = Budget(memory=memory)
+        budget.restart()
+        if enough:
+            assert len(list(box_leaves(tree, root, 9, 2, budget))) == 5
+        else:
+            with pytest.raises(NotProved, match="bytes of memory"):
+                list(box_leaves(tree, root, 9, 2, budget))
+    monkeypatch.setattr(trees, "MAX_NODES", 9)
+    assert len(leaves(tree, root, 9)) == 5
+    monkeypatch.setattr(trees, "MAX_NODES", 8)
+    with pytest.raises(NotProved, match="list of nodes"):
+        leaves(tree, root, 9)

@@ -143,7 +143,7 @@ class CountParts:
         high = np.array([box.high for box in boxes], dtype=np.float64)
         # Larger counts make the input longer than what is asked about.
         high = np.minimum(high, low + (length - low.sum(1, keepdims=True)))
-        cls = np.full((len(boxes), 1), self.cls)
+        cls = np.full((len(boxes), 1), float(judge.spec.attend_cls))
         region = Boxes(
             np.hstack([cls, low]), np.hstack([cls, high]),
             low.sum(1).astype(int).tolist(),
@@ -193,9 +193,9 @@ class CountParts:
         require(scaled, "from a length on: only where scores are scaled by log n")
         label = self._shared(support)
         require(label is None or leaf.classes == (label,), "the tail is of another class")
-        ones = np.array([[self.cls, *[1.0] * len(support)]])
         answers = np.array(leaf.classes)
         for judge in self.judges:
+            ones = np.array([[float(judge.spec.attend_cls), *[1.0] * len(support)]])
             boxes = Boxes(ones, ones, [start], [start], tail=True)
             shown = judge.in_boxes(support, boxes, answers, self._others(answers))
             require(bool(shown.all()), f"the tail over {support} is not proved")

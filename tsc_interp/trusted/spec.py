@@ -222,9 +222,9 @@ def _read(content: bytes) -> Model:
     header = strict_json(content[8 : 8 + size])
     metadata = header.pop("__metadata__")
     options = strict_json(metadata["config"])
-    for name, value in _REFUSED.items():
-        known = options.pop(name, value)
-        require(type(known) is type(value) and known == value, f"{name} is not known here")
+    for name, (value, words) in _REFUSED.items():
+        given = options.pop(name, value)
+        require(type(given) is type(value) and given == value, f"{words} is not known here")
     require(options.get("score_scale") != "sqrt_d_head_ssmax", "a learned factor of log n")
     known = {field.name for field in fields(Spec)}
     unknown = sorted(set(options) - known - _INERT)
