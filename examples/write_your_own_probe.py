@@ -41,8 +41,6 @@ class DoublingResult(ProbeResult):
         change = self.doubled.array - self.logits.array[:, None]
         return LabeledArray.of(change, **self.doubled.labels)
 
-    # --8<-- [end:result]
-    # --8<-- [start:findings]
     def conclude(self) -> Iterator[Finding]:
         """Sentences from the result alone: no model is asked here."""
         letters, found = self.doubled.labels["letter"], False
@@ -58,7 +56,8 @@ class DoublingResult(ProbeResult):
         if not found:
             yield Finding.of("Doubling one letter changes no answer.", severity="good")
 
-    # --8<-- [end:findings]
+
+# --8<-- [end:result]
 
 
 # --8<-- [start:run]

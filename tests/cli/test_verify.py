@@ -93,7 +93,6 @@ def test_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(
         support["holds_for_all_lengths"] and support["witness"] is None for support in supports
     )
-    assert all(support["max_logit"] < 0 for support in supports)
     # Two claims, kept apart.
     assert document["claim"].startswith("real numbers")
     assert document["float32"]["all_also_wrong"] is True
@@ -125,9 +124,9 @@ def test_certificate_on_disk(
     # The same file about another model, or bent, is refused.
     assert main(["verify", "--check", str(path)]) == 3
     captured = capsys.readouterr()
-    assert "other weights" in captured.err
+    assert "other models" in captured.err
     assert not captured.out
-    path.write_text(path.read_text().replace('"length": 6', '"length": 7'))
+    path.write_text(path.read_text().replace('"up_to": 6', '"up_to": 7'))
     assert main(["verify", "-c", model, "--check", str(path), "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["accepted"] is False

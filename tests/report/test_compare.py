@@ -57,10 +57,10 @@ def test_the_strings_they_differ_on_are_shown(compared: Report) -> None:
 
 def test_figures_of_both_share_their_axes(compared: Report) -> None:
     rows = {row[0].name: row for row in side_by_side(compared, "trace") if row[0] is not None}
-    for name in ("logits", "embeddings", "values"):
+    for name in ("logits", "embedding", "values"):
         one, other = (figure.figure.layout for figure in rows[name] if figure is not None)
         assert one.xaxis.range == other.xaxis.range
-    alone = [model.figures["trace"]["embeddings"].figure for model in compared.models]
+    alone = [model.figures["trace"]["embedding"].figure for model in compared.models]
     assert alone[0].layout.xaxis.range != alone[1].layout.xaxis.range
 
 

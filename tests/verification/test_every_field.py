@@ -208,7 +208,7 @@ def test_verification_of_counts(config: ClassifierConfig, words: str) -> None:
             f"{words}|not known|several|options",
             lambda: second_check(certificate.document, checkpoint),
         )
-        known = {"biases", "act_fn", "reads", "token_names"}
+        known = {"biases", "act_fn", "reads", "token_names", "n_outputs"}
         written = set(config.to_dict()) - {*BASE.to_dict(), *known}
         assert second is None or not written
 

@@ -118,10 +118,10 @@ def require_fresh_tables(model: Any) -> None:
         UnsupportedError: A table differs; the message names it.
     """
     inside: Any = getattr(model, "original_model", model)  # of a bridge
-    cfg = deepcopy(getattr(inside, "config", None) or inside.cfg)
-    if inside is model:
-        cfg.tokenizer_name, cfg.init_weights = None, False
     ours = getattr(inside, "classifier_config", None)  # of an export
+    cfg = deepcopy(getattr(inside, "config", None) or inside.cfg)
+    if inside is model and ours is None and hasattr(cfg, "tokenizer_name"):
+        cfg.tokenizer_name, cfg.init_weights = None, False
     with torch.random.fork_rng(devices=[]):
         fresh = type(inside)(cfg) if ours is None else type(inside)(cfg, ours)
     expected = dict(_tables(fresh))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -87,13 +88,19 @@ def log_axis(figure: go.Figure, axis: str, ticks: Sequence[float] = ()) -> None:
     """Make an axis, `x` or `y`, logarithmic, with these ticks; else with powers of ten."""
     update = figure.update_xaxes if axis == "x" else figure.update_yaxes
     if len(ticks):
-        update(type="log", tickvals=list(ticks), ticktext=[_tick(tick) for tick in ticks])
+        update(type="log", tickvals=list(ticks), ticktext=[_short(tick) for tick in ticks])
     else:
         update(type="log", dtick=1, exponentformat="power")
 
 
 def _tick(value: float) -> str:
     return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def _short(value: float) -> str:
+    """A power of ten above 9,999 as such: its digits would overlap on a narrow screen."""
+    power = round(math.log10(value)) if value > 0 else 0
+    return f"10<sup>{power}</sup>" if power > 3 and value == 10**power else _tick(value)
 
 
 def each(form: str, *columns: Iterable[Any], between: str = "; ") -> str:

@@ -86,7 +86,7 @@ class Circuit(Record):
     kept: tuple[str, ...]
     removed: tuple[str, ...]
     agree_through: int | None = 0
-    """Proved by the checker: alike on every string up to this length; None is every length."""
+    """Alike on every string up to this length, proved; None is every length, proved or shown."""
     first_difference: str | None = None
     """The first string they answer differently, where that is proved to be the first."""
     statements: tuple[str, ...] = ()
@@ -312,7 +312,7 @@ class CircuitResult(ProbeResult):
             f"({self.search}; exact): {listed(circuit.kept)}."
         )
         if circuit.agree_through is None:
-            text += " They agree on every string of every length, proved."
+            text += " They agree on every string of every length, proved or shown in fractions."
         elif circuit.first_difference is not None:
             text += (
                 f" The first string they answer differently is `{circuit.first_difference}`; up to "
@@ -537,7 +537,7 @@ def _proved(
     return Circuit(
         kept=graph.named(kept),
         removed=graph.named(~kept),
-        agree_through=compared.proved.agree_through,
+        agree_through=None if compared.same else compared.proved.agree_through,
         first_difference=compared.shortest if exact else None,
         statements=compared.proved.sentences,
         verified_length=horizon(smaller, boxes=BOXES, prove=False).verified_length,

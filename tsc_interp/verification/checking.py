@@ -55,8 +55,8 @@ def check(
     content = _content(document)
     require_current(content)
     named = content.get("models") if isinstance(content, Mapping) else None
-    wanted = len(named) if isinstance(named, list) and len(named) in (1, 2) else 1
-    if len(models) != wanted:
+    wanted = len(named) if isinstance(named, list) else 0
+    if wanted in (1, 2) and len(models) != wanted:
         raise UsageError(
             f"this proof is about {'two models' if wanted == 2 else 'one model'}, got {len(models)}"
         )

@@ -239,7 +239,7 @@ def certify(
     Example:
         >>> certificate = certify("walkthrough", limit=50)
         >>> certificate.document["schema"]
-        'tsc-interp/certificate/1'
+        'tsc-interp/proof/1'
     """
     checkpoint = as_checkpoint(with_frame(model, frame))
     of_counts: dict[str, Any] = {"limit": limit, "boxes": boxes}
