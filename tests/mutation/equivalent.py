@@ -10,6 +10,10 @@ from __future__ import annotations
 _V, _T = "tsc_interp/verification", "tsc_interp/trusted"
 
 EQUIVALENT: dict[str, str] = {
+    f"{_T}/means.py::together: np.maximum(up(most - level), up(level - least)) ->*": (
+        "the level is the middle but for one rounding, far below the slack of |level| units"
+    ),
+    f"{_T}/spec.py::_read: 8 -> 9 (#2)": "a header of no bytes is no JSON",
     f"{_T}/trees.py::path_leaves: *": "an estimate of bytes: any near it will do",
     f"{_T}/trees.py::_ratio: 0 < value < 1 -> 0 <= value < 1": "a cut at an end is refused, too",
     f"{_T}/language.py::unpacked: 1 -> 2": "any negative number is the size that is unknown",

@@ -276,3 +276,20 @@ def test_a_refused_option_may_have_the_value_that_changes_nothing(value: Any, kn
     else:
         with pytest.raises(NotProved, match="not known here"):
             read_model(content)
+
+
+def test_one_output_is_as_good_as_two() -> None:
+    assert [Spec(**PLAIN, n_outputs=n).n_classes for n in (1, 2, 3)] == [2, 2, 3]
+
+
+def test_alibi_needs_causal_attention() -> None:
+    options = PLAIN | {"positions": "alibi", "n_positions": 4, "attend_cls": True}
+    assert Spec(**options, reads="last")
+    with pytest.raises(NotProved, match="ALiBi"):
+        Spec(**options)
+
+
+def test_learned_factors_of_log_n_are_named() -> None:
+    header, options, numbers = parts_of(ordered_checkpoint(ClassifierConfig(), 1).to_bytes())
+    with pytest.raises(NotProved, match="a learned factor of log n"):
+        read_model(file_of(header, {**options, "score_scale": "sqrt_d_head_ssmax"}, numbers))
