@@ -67,12 +67,12 @@ def model_options(model: Any) -> dict[str, Any]:
             those its config names.
     """
     require_unaltered(model)
-    require_fresh_tables(model)
     cfg = model.cfg
     dtype = getattr(cfg, "dtype", torch.float32)
     if dtype not in (torch.float32, torch.bfloat16, torch.float16):
         raise UnsupportedError(f"weights of {dtype} do not fit into float32; model.float() does")
     options = cfg_options(cfg)
+    require_fresh_tables(model)  # of options that are known: a fresh model can be made
     ours, norm = exported_from(model), options["norm"]
     if norm in ("layer", "rms") and weight_of(model, "blocks.0.ln1.w") is None:
         norm += "_pre"  # folded into what follows
