@@ -95,8 +95,9 @@ def contradicted(checkpoint: Checkpoint, part: Part) -> list[int] | None:
         return part["counts"] if found is not None and {found} != claimed else None
     support = tuple(part["letters"])
     if "limit" in part:
-        far = [10**5000 if i == support[0] else int(i == (support[0] + 1) % config.n_letters)
-               for i in range(config.n_letters)]  # fmt: skip
+        # All attention on one letter: that is a string of it alone, but for CLS.
+        copies = 10**4000 if config.attend_cls else 1
+        far = [copies if i == support[0] else 0 for i in range(config.n_letters)]
         found = answer(checkpoint, far)
         return far if found is not None and {found} != claimed else None
     least, most = part.get("from", 0), part.get("up_to", np.inf)
