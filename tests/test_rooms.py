@@ -160,17 +160,6 @@ def test_rooms_of_verification_follow_each_other():
     assert against == set()
 
 
-def test_the_trusted_base_imports_nothing_else() -> None:
-    """Neither the package's other rooms nor libraries, but numpy and flint: in any statement."""
-    known = {*sys.stdlib_module_names, "numpy", "flint"}
-    for path in (PACKAGE / "trusted").glob("*.py"):
-        for node in import_statements(path):
-            names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
-            for name in map(str, names):
-                own = name.startswith(f"{PACKAGE.name}.trusted.") or name == "tsc_interp.trusted"
-                assert own or name.split(".")[0] in known, (path.name, name)
-
-
 def test_the_trusted_base_runs_where_nothing_else_can_be_imported() -> None:
     """A proof is replayed in a process that has no pydantic, and none of our other rooms."""
     code = """

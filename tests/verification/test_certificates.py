@@ -15,7 +15,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.rules import Majority
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification import CertificateError, check, read_certificate
-from tsc_interp.verification.documents import rule_of
+from tsc_interp.verification.documents import LAST_READERS, rule_of
 from tsc_interp.verification.prover import Prover
 
 
@@ -103,3 +103,10 @@ def test_files(tmp_path: Path) -> None:
         read_certificate(path)
     with pytest.raises(UsageError, match="cannot read"):
         read_certificate(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("kind", LAST_READERS)
+def test_older_documents_are_refused_with_the_commit_that_reads_them(kind: str) -> None:
+    document = {"schema": f"tsc-interp/{kind}", "claims": []}
+    with pytest.raises(CertificateError, match=rf"at commit {LAST_READERS[kind]}; make the proof"):
+        check(document, "walkthrough")

@@ -31,11 +31,11 @@ CertificateError = NotProved
 """A document that is not accepted, with the reason."""
 MAX_BYTES = 64 * 2**20
 LAST_READERS = {
-    "certificate/1": "0.2.0.dev2", "certificate/2": "0.2.0.dev2", "agreement/1": "0.2.0.dev2",
-    "trellis-certificate/1": "0.2.0.dev2", "trellis-certificate/2": "0.2.0.dev2",
-    "ordered-certificate/1": "0.1.0",
+    "certificate/1": "84e3111", "certificate/2": "84e3111", "certificate/3": "84e3111",
+    "agreement/1": "84e3111", "trellis-certificate/1": "172e03e",
+    "trellis-certificate/2": "84e3111", "ordered-certificate/1": "c55ccd2",
 }  # fmt: skip
-"""Older documents, and the last version that reads them."""
+"""Older documents, and a commit that reads them: no release had another number than 0.1.0."""
 
 
 def model_of(checkpoint: Checkpoint) -> Model:
@@ -119,11 +119,11 @@ def is_certificate(start: bytes) -> bool:
 
 
 def require_current(document: Any) -> None:
-    """Refuse what older versions wrote, with the last one that reads it."""
+    """Refuse what older versions wrote, with one that reads it."""
     schema = str(document.get("schema")) if isinstance(document, Mapping) else ""
     last = LAST_READERS.get(schema.removeprefix("tsc-interp/"))
     if last is not None:
         raise NotProved(
-            f"rejected: {schema} was last read by tsc-interp {last}; make the proof again "
-            "(tsc-interp verify MODEL --certify -o FILE), or check it with that version"
+            f"rejected: {schema} was last read by tsc-interp at commit {last}; make the proof "
+            "again (tsc-interp verify MODEL --certify -o FILE), or check it with that commit"
         )
