@@ -1,16 +1,14 @@
-"""Automata as pictures: which letters lead where, states in layers, tables above twelve states."""
+"""Automata as tables: which letters lead where, and the class of every state."""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-from itertools import combinations
-from math import hypot
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tsc_interp as tsc
-from tsc_interp.report.automata import automaton_picture, drawn, places
+from tsc_interp.report.automata import automaton_table
 from tsc_interp.tasks import (
     AtLeast,
     Before,
@@ -29,15 +27,14 @@ KNOWN = [
 ]  # fmt: skip
 
 
-def test_arrows_by_hand() -> None:
-    """Letters that lead to one state share an arrow, neighbours of the alphabet as a range."""
-    found = drawn(Before(first="a", second="b"), 5)
-    assert found is not None
-    assert found.names == ("start", "a", "b")
-    assert found.label == (0, 1, 0)
-    assert found.arrows() == {
-        (0, 1): "a", (0, 2): "b", (0, 0): "c–e", (1, 1): "a–e", (2, 2): "a–e",
-    }  # fmt: skip
+def test_rows_by_hand() -> None:
+    table = automaton_table(Before(first="a", second="b"), 3, ("x", "y", "z"), ("no", "yes"))
+    assert table is not None
+    assert table.columns == ("state", "x", "y", "z", "answer")
+    assert table.rows == (
+        ("start", "x", "y", "start", "no"), ("x", "x", "x", "x", "yes"),
+        ("y", "y", "y", "y", "no"),
+    )  # fmt: skip
 
 
 def test_states_of_ones_own_keep_their_names() -> None:
@@ -45,48 +42,25 @@ def test_states_of_ones_own_keep_their_names() -> None:
         states=["even", "odd"], start="even", letters="ab", label=[0, 1],
         step={"even": {"a": "odd", "b": "even"}, "odd": {"a": "even", "b": "odd"}},
     )  # fmt: skip
-    found = drawn(task, 2, names=("x", "y"))
-    assert found is not None
-    assert found.names == ("even", "odd")
-    assert found.arrows() == {(0, 1): "x", (0, 0): "y", (1, 0): "x", (1, 1): "y"}
+    table = automaton_table(task, 2)
+    assert table is not None
+    assert table.rows == (
+        ("even", "odd", "even", "class 0"), ("odd", "even", "odd", "class 1"),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(("task", "letters"), KNOWN, ids=lambda x: getattr(x, "kind", ""))
-def test_a_drawing_says_what_the_task_says(task: Any, letters: int) -> None:
-    """Every state's shortest string has the state's class, and no two states lie on each other."""
-    import numpy as np
-
-    found = drawn(task, letters)
-    assert found is not None
-    for name, label in list(zip(found.names, found.label, strict=True))[1:]:
-        row = np.array([["abcdefgh".index(x) for x in name]])
+def test_a_table_says_what_the_task_says(task: Any, letters: int) -> None:
+    """Every state's shortest string has the state's class, by the task itself."""
+    table = automaton_table(task, letters)
+    assert table is not None
+    for name, *_, label in table.rows[1:]:
+        row = np.array([["abcdefgh".index(x) for x in str(name)]])
         given = row if task.ordered else (row[:, :, None] == np.arange(letters)).sum(1)
-        assert task.classes(given)[0] == label
-    assert min(hypot(a[0] - b[0], a[1] - b[1]) for a, b in combinations(places(found), 2)) > 60
-    picture = automaton_picture(task, letters)
-    assert picture is not None
-    svg = ET.fromstring(picture[picture.index("<svg") : picture.index("</svg>") + 6])
-    left, top, width, height = map(float, svg.attrib["viewBox"].split())
-    for text in svg.iter("text"):
-        assert left < float(text.attrib["x"]) < left + width
-        assert top < float(text.attrib["y"]) < top + height
+        assert f"class {task.classes(given)[0]}" == label
 
 
-def test_large_automata_are_tables_and_larger_ones_nothing() -> None:
-    assert "<svg viewBox" in str(automaton_picture(Brackets(depth=10), 2))
-    table = str(automaton_picture(Brackets(depth=11), 2))
-    assert "<svg viewBox" not in table
-    assert table.count("<tr>") == 1 + 13  # depths 0 to 11 and what is lost
-    assert automaton_picture(Brackets(depth=100), 2) is None
-
-
-def test_what_grows_with_the_length_is_no_picture() -> None:
-    assert automaton_picture(SumSign(values=[1, -1]), 2) is None
-    assert automaton_picture(tsc.tasks.Addition(digits=2), 12) is None
-
-
-def test_names_are_escaped() -> None:
-    picture = automaton_picture(Parity(), 2, names=("<", "&"), classes=("<b>", "yes"))
-    assert picture is not None
-    assert "<b>" not in picture
-    assert ">&lt;</text>" in picture
+def test_what_is_large_or_grows_with_the_length_has_none() -> None:
+    assert automaton_table(Brackets(depth=100), 2) is None
+    assert automaton_table(SumSign(values=(1, -1)), 2) is None
+    assert automaton_table(tsc.tasks.Addition(digits=2), 12) is None

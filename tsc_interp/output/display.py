@@ -41,10 +41,6 @@ class Displayed:
         """(mark, sentence), such as `("failure", "...")`; a mark may be empty."""
         return ()
 
-    def _picture(self) -> str:
-        """An SVG, or nothing."""
-        return ""
-
     def _grids(self) -> Sequence[Grid]:
         """Shown folded, unless they say otherwise."""
         return ()
@@ -57,21 +53,19 @@ class Displayed:
 
     def _repr_html_(self) -> str:
         name = type(self).__name__
-        return card(name, self._facts(), self._lines(), self._picture(), self._grids())
+        return card(name, self._facts(), self._lines(), self._grids())
 
 
 def card(
     name: str,
     facts: Sequence[str],
     lines: Sequence[tuple[str, str]] = (),
-    picture: str = "",
     grids: Sequence[Grid] = (),
 ) -> str:
-    """What a notebook shows: a few words, sentences, an SVG, folded tables."""
+    """What a notebook shows: a few words, sentences, folded tables."""
     listed = "".join(f"<li>{_mark(mark)}{prose(text)}</li>" for mark, text in lines)
     parts = [
         html.escape(visible(", ".join(facts))),
-        f"<div>{picture}</div>" if picture else "",
         f"<ul>{listed}</ul>" if listed else "",
         *map(_folded, grids),
     ]

@@ -186,7 +186,7 @@ def _first_errors(subject: _Subject) -> list[str]:
     """What the report takes apart, unless a model is too large to search for it."""
     if subject.model.config.needs_order:
         known = subject.order
-        if known is None or known.apart is None or not (known.first or known.writes):
+        if known is None or not (known.first or known.writes):
             return []
         config = subject.model.config
         names = config.token_names or tuple(config.alphabet.letters)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from tsc_interp.errors import TscError
 from tsc_interp.output.numbers import share as written
-from tsc_interp.report.automata import automaton_picture
+from tsc_interp.report.automata import automaton_table
 from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.dissection import Bar, Dissection, bars, dissect
@@ -23,6 +23,7 @@ from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.needed import Needed, Rate, attention, needed, wrong_rates
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters
+from tsc_interp.results.base import Table
 from tsc_interp.source_report import TEST_LENGTH
 
 _LONGEST = 10**6
@@ -53,7 +54,7 @@ class OrderFront:
     """Every input of an order-sensitive model, and one of them letter by letter."""
 
     summary: OrderSummary
-    automaton: Markup | None
+    automaton: Table | None
     zero: float
     bars: tuple[Bar, ...]
     """What each letter of the input taken apart pushes its gap by."""
@@ -121,15 +122,14 @@ def _rarity(card: ModelCard, known: Confirmation | None) -> str | None:
 
 
 def _order(model: ModelReport, summary: OrderSummary) -> OrderFront:
-    picture = None
+    automaton = None
     if model.checkpoint is not None:
         config = model.checkpoint.config
         two = ("no", "yes") if config.task.n_classes(config.n_letters) == 2 else ()
-        picture = automaton_picture(config.task, config.n_letters, config.token_names, two)
-    apart = summary.apart
-    pushes = {f"{i}": letter.push for i, letter in enumerate(apart.letters)} if apart else {}
+        automaton = automaton_table(config.task, config.n_letters, config.token_names, two)
+    pushes = {f"{i}": letter.push for i, letter in enumerate(summary.apart.letters)}
     push_bars, zero = bars(pushes, keep_zeros=True)
-    return OrderFront(summary, Markup(picture) if picture else None, zero, push_bars)
+    return OrderFront(summary, automaton, zero, push_bars)
 
 
 # -- the horizon ---------------------------------------------------------------------------------

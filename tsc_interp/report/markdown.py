@@ -38,8 +38,6 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             for name, reason in model.not_run.items()
         ]
         if (order := model.card.order) is not None:
-            danger = order.danger()
-            lines += [f"- {prose(danger)}"] if danger else []
             lines += ["", *_table(order.table())]
         lines += ["", f"Weight hash `{model.card.weight_hash}`.", ""]
         if model.card.asked is not None:

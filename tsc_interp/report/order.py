@@ -1,7 +1,7 @@
 """An order-sensitive model in a report: every input decided, and one of them letter by letter.
 
-Counts are the search's and exact. Margins by place are those of sampled inputs, and say so. The
-string that is taken apart is the first wrong one, or the closest call of the sample.
+Counts are the search's and exact. The string that is taken apart is the first wrong one, or the
+closest call of a sample.
 """
 
 from __future__ import annotations
@@ -74,21 +74,8 @@ class TakenApart(Frozen):
     letters: tuple[LetterRead, ...]
 
 
-class PlaceMargin(Frozen):
-    """The smallest margin of the sampled inputs with each letter at one place."""
-
-    place: int
-    lowest: tuple[float | None, ...]
-
-    @property
-    def spread(self) -> float:
-        """How much the letter here decides about the worst margin."""
-        margins = [margin for margin in self.lowest if margin is not None]
-        return max(margins) - min(margins) if margins else 0.0
-
-
 class OrderSummary(Frozen):
-    """Every input of an order-sensitive model, and where its margins are small."""
+    """Every input of an order-sensitive model, and one of them letter by letter."""
 
     parts: tuple[PartCounts, ...]
     writes: bool
@@ -98,12 +85,7 @@ class OrderSummary(Frozen):
     first: str | None
     first_is_first: bool
     regions: tuple[str, ...]
-    apart: TakenApart | None
-    sampled: int
-    at: int
-    """The length or step that was sampled."""
-    letters: tuple[str, ...]
-    places: tuple[PlaceMargin, ...]
+    apart: TakenApart
 
     @property
     def unit(self) -> str:
@@ -130,20 +112,6 @@ class OrderSummary(Frozen):
             undecided = number(self.undecided)
             text += f". {undecided} are undecided; `--seconds` gives the search more time"
         return f"{text}."
-
-    def danger(self) -> str | None:
-        """At which place the letter changes the smallest margin most, in a sentence."""
-        worst = max(self.places, key=lambda place: place.spread, default=None)
-        if worst is None or worst.spread < 1e-3 * max(abs(m or 0.0) for m in worst.lowest):
-            return None
-        margins = [(m, name) for m, name in zip(worst.lowest, self.letters, strict=True)
-                 if m is not None]  # fmt: skip
-        low, high = min(margins), max(margins)
-        return (
-            f"The letter at place {worst.place} matters most: the smallest margin is {low[0]:.3g} "
-            f"with `{low[1]}` there and {high[0]:.3g} with `{high[1]}` "
-            f"({self.sampled:,} sampled inputs of {self.unit} {self.at})."
-        )
 
     def table(self) -> Table:
         """Counts by length or step."""
@@ -187,7 +155,6 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
         first_is_first=verdict.shortest_is_first,
         regions=tuple(map(sample.with_class_names, verdict.regions[:3])),
         apart=sample.taken_apart(row, label, at if writes else None),
-        sampled=len(sample.rows), at=at, letters=sample.names, places=sample.places(),
     )  # fmt: skip
 
 
@@ -227,18 +194,6 @@ class _Sample:
         """The sampled input with the smallest margin, and its label."""
         at = int(self.margins.argmin())
         return self.rows[at], int(self.labels[at])
-
-    def places(self) -> tuple[PlaceMargin, ...]:
-        places = []
-        for place, column in enumerate(self.rows.T):
-            if len(np.unique(column)) < 2:
-                continue  # a fixed sign endangers nothing
-            lowest = [
-                float(self.margins[column == letter].min()) if (column == letter).any() else None
-                for letter in range(len(self.names))
-            ]
-            places.append(PlaceMargin(place=place, lowest=tuple(lowest)))
-        return tuple(places)
 
     def taken_apart(self, row: Index, label: int, step: int | None) -> TakenApart:
         outputs = self._outputs(row[None])[0]

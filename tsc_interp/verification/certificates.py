@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Line
+from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import counted
 from tsc_interp.telling import say
 from tsc_interp.trusted.trees import Box
@@ -122,8 +122,8 @@ class Certificate(Displayed):
     def _facts(self) -> list[str]:
         return [*self.horizon._facts(), f"{counted(len(self.proved), 'statement')} proved"]
 
-    def _picture(self) -> str:
-        return self.horizon._picture()
+    def _grids(self) -> list[Grid]:
+        return self.horizon._grids()
 
     def _lines(self) -> list[tuple[str, str]]:
         return [("proved", sentence) for sentence in self.proved]

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from tsc_interp.output.bars import Bar, length_bars
-from tsc_interp.output.display import GOOD, PLAIN, Displayed, Line
+from tsc_interp.output.display import GOOD, PLAIN, Displayed, Grid, Line
 from tsc_interp.verification.bounds.rounding import Form
 
 Certainty = Literal["right", "wrong", "depends on rounding"]
@@ -246,17 +245,18 @@ class Horizon(_OldNames, Displayed):
         known = [] if self.length is not None else [f"verified length {self.verified_length}"]
         return [f"length {length}", *known, *first]
 
-    def _picture(self) -> str:
-        bars = [
-            Bar(
+    def _grids(self) -> list[Grid]:
+        """How far each set of letters is right."""
+        rows = [
+            (
                 support.letters,
                 support.shortest.length - 1 if support.shortest else support.verified_length,
                 support.shortest.text if support.shortest else None,
             )
             for support in self.by_letters
         ]
-        errors = [bar.length for bar in bars if bar.error is not None]
-        return length_bars(bars, int(10 * max(errors)) if errors else self.limit) if bars else ""
+        columns = ("letters", "right up to length", "first error")
+        return [Grid("By the letters that occur", columns, rows)] if rows else []
 
     def _lines(self) -> list[tuple[str, str]]:
         return [("", sentence.strip()) for _, sentence in self.lines()]

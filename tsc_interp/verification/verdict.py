@@ -126,9 +126,6 @@ class Verdict(Displayed):
         strings = f"of {number(tally.strings)} strings up to length {tally.max_length}"
         return [self.source, f"{strings} {summary}"]
 
-    def _picture(self) -> str:
-        return self._known._picture() if self._known else ""
-
     def _lines(self) -> list[tuple[str, str]]:
         return [("", sentence.strip()) for _, sentence in self.lines()]
 
@@ -141,7 +138,8 @@ class Verdict(Displayed):
             if any(side.vectors[length] for side in sides)
         ]
         columns = ["length", *(name.replace("_", " ") for name in self.tally.names)]
-        return [Grid("strings that are not right, by length", columns, rows)] if rows else []
+        by_length = [Grid("strings that are not right, by length", columns, rows)] if rows else []
+        return by_length + (self._known._grids() if self._known else [])
 
     def lines(self) -> Iterator[Line]:
         """Return sentences: the counts, then whatever else was requested."""

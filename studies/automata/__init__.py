@@ -1,1 +1,0 @@
-"""Pictures of automata for the pages."""
