@@ -43,7 +43,7 @@ def stored(options: dict[str, Any], path: Path) -> Path:
     plain = tsc.Checkpoint(config, weights)
     said = json.dumps({**config.to_dict(), **options})
     path.write_bytes(safe.to_bytes(plain.weights, {
-        "format": "tsc-interp/checkpoint", "format_version": "1", "config": said,
+        "format": "tsc-interp/checkpoint", "format_version": "2", "config": said,
     }))  # fmt: skip
     return path
 

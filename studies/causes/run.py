@@ -47,17 +47,16 @@ def _edits() -> None:
 
 def _seeds() -> None:
     print("\nsixteen heads, eight seeds: right up to how many letters")
-    print("seed   all 16   best two   two by gradient   two by norm   smallest that lasts as long")
+    print("seed   all 16   best two   smallest that lasts as long")
     with tempfile.TemporaryDirectory() as place:
         runs = tsc.train(experiment_named("increased_num_attention_heads").jobs(), place)
         for run in runs:
             model = run.directory.checkpoint(run.result.chosen_epoch)
-            kept = {by: tsc.prune(model, keep=2, by=by) for by in ("exact", "gradient", "norm")}
+            best = tsc.prune(model, keep=2)
             least = tsc.prune(model, keep_horizon=True)
             config = least.checkpoint.config
             print(
-                f"{run.result.seed:4}{_reach(least.before):>9}{_reach(kept['exact'].after):>11}"
-                f"{_reach(kept['gradient'].after):>18}{_reach(kept['norm'].after):>14}"
+                f"{run.result.seed:4}{_reach(least.before):>9}{_reach(best.after):>11}"
                 f"   {config.n_heads} heads, {config.d_mlp} neurons, {config.d_model} dimensions, "
                 f"{least.checkpoint.n_parameters} weights: {_reach(least.after)}",
                 flush=True,

@@ -23,7 +23,7 @@ import numpy as np
 from studies.tables import Row
 from studies.training import Config, judged, mark, reads, scores, trained
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.pruning.importance import parts_of, without
+from tsc_interp.pruning.prune import parts_of, without
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.ensemble import TrainingState, start

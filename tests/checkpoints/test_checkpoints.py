@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from tests.cases import CONFIGS, POSITIONED
 from tests.checkpoints.run_directories import write_run
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint, read_checkpoint
 from tsc_interp.checkpoints.checkpoint import FORMAT
+from tsc_interp.checkpoints.safe import hash_arrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, OutputError, UsageError
 from tsc_interp.model.initialise import initial_weights
@@ -25,7 +27,16 @@ def fresh(config: ClassifierConfig, seed: int = 0) -> Checkpoint:
 
 
 def metadata(given: ClassifierConfig, **changes: str) -> dict[str, str]:
-    return {"format": FORMAT, "format_version": "1", "config": given.to_json(), **changes}
+    return {"format": FORMAT, "format_version": "2", "config": given.to_json(), **changes}
+
+
+def sealed(given: ClassifierConfig, weights: dict[str, np.ndarray]) -> dict[str, str]:
+    return metadata(
+        given,
+        weight_hash=hash_arrays(given.to_json(), weights),
+        provenance="{}",
+        provenance_hash=hashlib.sha256(b"{}").hexdigest(),
+    )
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, POSITIONED], ids=lambda config: config.key()[:6])
@@ -93,13 +104,15 @@ def test_each_wrong_content_has_its_own_words(tmp_path: Path) -> None:
         (good, None, "not a tsc-interp checkpoint"),
         (good, {"format": "other"}, "not a tsc-interp checkpoint"),
         (good, metadata(config, format_version="3"), "a newer tsc-interp is needed"),
+        (good, metadata(config, format_version="1"), "commit 7fc0354 of tsc-interp was the last"),
         (good, metadata(config, format_version="x"), "format version 'x'"),
         (good, metadata(config, config="{"), "not valid JSON"),
         (good, metadata(config, config='{"d_modle": 2}'), "unknown option 'd_modle'"),
         (good, metadata(config, provenance="{"), "stored provenance cannot be read"),
-        (good, {"format": FORMAT, "format_version": "1"}, "configuration is missing"),
+        (good, {"format": FORMAT, "format_version": "2"}, "configuration is missing"),
         (bad_shape, metadata(config), r"embed.W_E has shape \[6, 2\], expected \[5, 2\]"),
-        (not_a_number, metadata(config), "embed.W_E has values that are NaN or infinite"),
+        (not_a_number, sealed(config, not_a_number), "embed.W_E has values that are NaN"),
+        (good, metadata(config), "damaged: the weight_hash"),
         (double, metadata(config), "embed.W_E is F64, expected F32"),
         (missing, metadata(config), "missing unembed.W_U"),
         ({**good, "extra": np.zeros(1, np.float32)}, metadata(config), "unexpected extra"),

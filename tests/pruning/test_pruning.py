@@ -11,14 +11,13 @@ import torch
 import tsc_interp as tsc
 from tests.verification.models import random_checkpoint
 from tests.verification.ordered_models import ordered_checkpoint
-from tsc_interp.checkpoints import Checkpoint, load_checkpoint
+from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.cli.app import main
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.interventions.parts import Part
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.pruning import narrow, prune, remove
-from tsc_interp.pruning.importance import by_gradient, by_norm, parts_of, reach_of, without
+from tsc_interp.pruning.prune import parts_of, reach_of, without
 
 STRINGS = ["a", "ab", "aab", "bc{7}", "abc{30}", "cc", "acb{5}"]
 
@@ -56,7 +55,7 @@ def test_parts_of_the_wider_family_are_removed_with_their_biases(options):
     assert (smaller.config.n_heads, smaller.config.d_mlp) == (2, 2)
 
 
-def test_a_model_with_biases_is_pruned_by_its_horizon_and_by_gradients():
+def test_a_model_with_biases_is_pruned_by_its_horizon():
     checkpoint = random_checkpoint(ClassifierConfig(n_heads=3, biases=True, norm="rms"), 1)
     kept = prune(checkpoint, keep=1, limit=20)
     reaches = []
@@ -65,16 +64,6 @@ def test_a_model_with_biases_is_pruned_by_its_horizon_and_by_gradients():
         reaches.append(tsc.horizon(remove(checkpoint, heads=gone), limit=20).verified_length)
     assert kept.after.verified_length == max(reaches)
     assert kept.checkpoint.config.d_model == checkpoint.config.d_model
-    several = random_checkpoint(ClassifierConfig(n_heads=2, n_outputs=2), 1)
-    single = by_gradient(_two_as_one(several), STRINGS)
-    assert by_gradient(several, STRINGS) == pytest.approx(single, rel=1e-4)
-
-
-def _two_as_one(checkpoint):
-    """One output, the difference of the two."""
-    unembed = checkpoint.weights["unembed.W_U"]
-    weights = {**checkpoint.weights, "unembed.W_U": unembed[:, 1:] - unembed[:, :1]}
-    return Checkpoint(checkpoint.config.replace(n_outputs=1), weights, {}, source="one")
 
 
 def test_all_neurons_gone():
@@ -106,31 +95,6 @@ def test_a_narrower_residual_computes_the_same(seed):
         narrow(checkpoint, 0)
     with pytest.raises(UnsupportedError, match="norm"):
         narrow(random_checkpoint(ClassifierConfig(norm="rms"), 0))
-
-
-def test_gradient_importance_by_finite_differences():
-    checkpoint = random_checkpoint(ClassifierConfig(n_heads=3, d_mlp=2), 2)
-    found = by_gradient(checkpoint, STRINGS)
-    labels = checkpoint.config.task.labels(checkpoint.config.alphabet.count_matrix(STRINGS))
-    step, raw = 1e-2, {}
-    for part in found:
-        losses = []
-        for factor in (1 - step, 1 + step):
-            z = logits(tsc.edit(checkpoint, f"{part}=scale({factor})")).double().numpy()
-            losses.append(np.log1p(np.exp(-np.where(labels, z, -z))))
-        raw[part] = float(np.abs((losses[1] - losses[0]) / (2 * step)).mean())
-    for kind in ("head", "neuron"):
-        size = np.sqrt(sum(v**2 for part, v in raw.items() if part.kind == kind))
-        for part, value in raw.items():
-            if part.kind == kind:
-                assert found[part] == pytest.approx(value / size, rel=2e-2, abs=2e-3)
-
-
-def test_norm_importance_by_hand():
-    checkpoint = random_checkpoint(ClassifierConfig(), 2)
-    head = Part("head", 0, 1)
-    v, o = (checkpoint.weights[f"blocks.0.attn.W_{x}"][1] for x in "VO")
-    assert by_norm(checkpoint)[head] == pytest.approx(float(np.linalg.norm(v) * np.linalg.norm(o)))
 
 
 def test_a_removed_part_leaves_the_horizon_of_one_set_to_zero():
@@ -172,7 +136,5 @@ def test_wrong_use():
         prune("walkthrough", keep=1, keep_horizon=True)
     with pytest.raises(UsageError, match="1 to 2"):
         prune("walkthrough", keep=3)
-    with pytest.raises(UsageError, match="exact, gradient, norm"):
-        prune("walkthrough", keep=1, by="luck")
     with pytest.raises(TscError):
         prune(random_checkpoint(ClassifierConfig(n_heads=0), 0), keep=1)

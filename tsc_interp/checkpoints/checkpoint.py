@@ -4,8 +4,6 @@ The metadata hold a format version, the configuration, the provenance and hashes
 as text. Reading never unpickles and never trusts: names, shapes, dtypes and finiteness are checked
 against the configuration, and everything against the hashes, before anything is returned. Equal
 checkpoints are equal files, byte for byte.
-
-Version 1, without hashes, is still read: the bundled models are of that version.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from tsc_interp.strings import FIRST_LETTER
 
 FORMAT = "tsc-interp/checkpoint"
 FORMAT_VERSION = 2
+_LAST_WITHOUT_HASHES = "7fc0354"
 SUFFIX = ".safetensors"
 
 WeightArrays = Mapping[str, NDArray[np.float32]]
@@ -171,12 +170,11 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """The checkpoint in one file, every part of it checked."""
     path = Path(path)
     with safe.opened(path) as file:
-        version = _check_format(file.metadata)
+        _check_format(file.metadata)
         config = _config(file.metadata)
         provenance = _provenance(file.metadata)
         weights = file.read(config.weight_shapes())
-        if version > 1:
-            _check_hashes(file.metadata, weights)
+        _check_hashes(file.metadata, weights)
     return Checkpoint(config, weights, provenance, source=str(path))
 
 
@@ -188,19 +186,23 @@ def is_checkpoint(start: bytes) -> bool:
 # -- metadata ----------------------------------------------------------------------------------
 
 
-def _check_format(metadata: Mapping[str, str]) -> int:
+def _check_format(metadata: Mapping[str, str]) -> None:
     if metadata.get("format") != FORMAT:
         raise CheckpointError(
             "a safetensors file, but not a tsc-interp checkpoint (no format in its metadata); "
             "'tsc-interp import' reads the source report's own .pt files"
         )
     version = metadata.get("format_version", "")
-    if version not in {str(known) for known in range(1, FORMAT_VERSION + 1)}:
+    if version == "1":
         raise CheckpointError(
-            f"format version {shown(version)!r}; this version of tsc-interp reads 1 to "
+            f"format version 1 has no hashes; commit {_LAST_WITHOUT_HASHES} of tsc-interp was the "
+            f"last to read it, and saves it as version {FORMAT_VERSION}"
+        )
+    if version != str(FORMAT_VERSION):
+        raise CheckpointError(
+            f"format version {shown(version)!r}; this version of tsc-interp reads "
             f"{FORMAT_VERSION}, so the file is damaged or a newer tsc-interp is needed"
         )
-    return int(version)
 
 
 def _config(metadata: Mapping[str, str]) -> ClassifierConfig:

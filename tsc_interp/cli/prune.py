@@ -34,7 +34,6 @@ def command(
         "--keep-horizon",
         help="Remove as much as possible without shortening the horizon; the default.",
     ),
-    by: str = typer.Option("exact", help="How to choose heads: exact, gradient or norm."),
     out: Path | None = typer.Option(None, "--out", "-o", help="Write the smaller model here."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -52,7 +51,7 @@ def command(
     if out is not None:
         check_output(out, is_checkpoint, force=force, reads=[loaded.source])
     with working(quiet) as doing:
-        pruned = prune(loaded, keep=keep, keep_horizon=keep_horizon, by=by, progress=doing)
+        pruned = prune(loaded, keep=keep, keep_horizon=keep_horizon, progress=doing)
     if out is not None:
         pruned.checkpoint.save(out, force=force)
     if as_json:

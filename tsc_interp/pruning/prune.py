@@ -16,19 +16,11 @@ from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.parts import Part
+from tsc_interp.interventions.parts import Part, writers
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.pruning.importance import (
-    METHODS,
-    by_gradient,
-    by_norm,
-    parts_of,
-    reach_of,
-    without,
-)
-from tsc_interp.pruning.smaller import narrow
+from tsc_interp.pruning.smaller import narrow, remove
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
@@ -36,6 +28,8 @@ from tsc_interp.verification.horizons import horizon
 from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
 _MOST_SUBSETS = 600
+_BOXES = 4_000
+"""Per set of letters, when many models are compared."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,8 +85,6 @@ def prune(
     *,
     keep: int | None = None,
     keep_horizon: bool = False,
-    by: str = "exact",
-    strings: Sequence[str] | None = None,
     limit: int = DEFAULT_LIMIT,
     frame: FrameLike | None = None,
     progress: Progress | bool | None = None,
@@ -101,12 +93,10 @@ def prune(
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
-        keep: The number of heads to keep.
+        keep: The number of heads to keep. All choices are compared by their horizons if there are
+            at most 600, else one head is removed at a time.
         keep_horizon: Remove heads and neurons one at a time, then dimensions, as long as the
             horizon does not get shorter; the default without `keep`.
-        by: How heads are chosen: by `"exact"` horizons (of all choices if there are at most 600,
-            else by removing one head at a time), by `"gradient"` or by `"norm"`.
-        strings: The strings for gradients; by default every string of up to six letters.
         limit: The length up to which horizons are searched.
         frame: The format of the inputs (`tsc.Frame`), for a model that was imported without one.
         progress: True prints the current step; a function is called with a few words about it.
@@ -119,14 +109,12 @@ def prune(
         UnsupportedError: The model has no horizon (it sees order), or no heads.
 
     Example:
-        >>> pruned = prune("walkthrough", keep=1, by="norm", limit=20)
+        >>> pruned = prune("walkthrough", keep=1, limit=20)
         >>> pruned.checkpoint.config.n_heads, len(pruned.removed)
         (1, 1)
     """
     if keep is not None and keep_horizon:
         raise UsageError("keep (a number of heads) and keep_horizon do not go together; give one")
-    if by not in METHODS:
-        raise UsageError(f"heads are chosen by {', '.join(METHODS)}, not by {by!r}")
     checkpoint = checkpoint_of(with_frame(model, frame))
     if not checkpoint.config.has_attention:
         raise UnsupportedError("this model has no attention, so no head to prune")
@@ -136,7 +124,7 @@ def prune(
         gone = _while_it_lasts(checkpoint, own.verified_length, limit)
         how = "kept the horizon"
     else:
-        gone, how = _all_but(checkpoint, keep, by, strings, limit)
+        gone, how = _all_but(checkpoint, keep, limit)
     smaller = _narrowed(without(checkpoint, gone), own if keep is None else None, limit)
     smaller = _named(smaller, checkpoint, gone)
     say("the horizon of the smaller model, proved")
@@ -145,30 +133,30 @@ def prune(
     return Pruned(smaller, own, after, tuple(map(str, gone)), sizes, how)
 
 
-def short_strings(checkpoint: Checkpoint, longest: int = 6) -> list[str]:
-    """Every string up to a length, by its counts: what gradients are taken over."""
-    from itertools import product
-
-    alphabet = checkpoint.config.alphabet
-    counts = product(range(longest + 1), repeat=alphabet.size)
-    return [alphabet.write(c) for c in counts if 0 < sum(c) <= longest]
+def parts_of(checkpoint: Checkpoint) -> list[Part]:
+    """Every head and neuron."""
+    every = list(writers(checkpoint.config))
+    return [part for kind in ("head", "neuron") for part in every if part.kind == kind]
 
 
-def _all_but(
-    checkpoint: Checkpoint,
-    keep: int,
-    by: str,
-    strings: Sequence[str] | None,
-    limit: int,
-) -> tuple[list[Part], str]:
+def without(checkpoint: Checkpoint, gone: Sequence[Part]) -> Checkpoint:
+    """The model with these heads and neurons removed."""
+    heads, neurons = (
+        [(part.layer, part.index) for part in gone if part.kind == kind and part.index is not None]
+        for kind in ("head", "neuron")
+    )
+    return remove(checkpoint, heads=heads, neurons=neurons)
+
+
+def reach_of(checkpoint: Checkpoint, limit: int) -> int:
+    """The length up to which a quick search shows no error: at most the horizon."""
+    return horizon(checkpoint, limit=limit, boxes=_BOXES, prove=False).verified_length
+
+
+def _all_but(checkpoint: Checkpoint, keep: int, limit: int) -> tuple[list[Part], str]:
     heads = [part for part in parts_of(checkpoint) if part.kind == "head"]
     if not 1 <= keep <= len(heads):
         raise UsageError(f"keep from 1 to {len(heads)} heads, not {keep}")
-    if by != "exact":
-        texts = list(strings) if strings else short_strings(checkpoint)
-        scores = by_gradient(checkpoint, texts) if by == "gradient" else by_norm(checkpoint)
-        ranked = sorted(heads, key=lambda part: -scores[part])
-        return sorted(ranked[keep:], key=heads.index), f"by {by}"
     if comb(len(heads), keep) <= _MOST_SUBSETS:
         choices = list(combinations(heads, keep))
         best: tuple[int, tuple[Part, ...]] | None = None
