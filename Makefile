@@ -27,8 +27,8 @@ test-slow: $(VENV)/.dev  ## The slow tier: more browser, clusters, the sdist, ev
 
 test-all: test test-slow  ## Both tiers
 
-test-tl3: .venv-tl3/.ready  ## The interoperation tests against TransformerLens 3.9
-	.venv-tl3/bin/python -m pytest tests/model/test_interop.py tests/model/test_export.py tests/model/test_importing.py tests/model/test_import_forgeries.py tests/model/test_hooks.py tests/model/test_compatibility.py tests/probes/test_patching_transformer_lens.py tests/probes/test_patterns.py tests/probes/test_circuits_weights.py tests/probes/test_ablation_rows.py tests/probes/test_any_model.py tests/report/test_outside.py tests/report/test_imported.py tests/model/test_import_frames.py tests/falsification
+test-tl3: .venv-tl3/.ready  ## Imports and probes against TransformerLens 3.9
+	.venv-tl3/bin/python -m pytest tests/model/test_importing.py tests/model/test_import_forgeries.py tests/model/test_import_frames.py tests/model/test_hooks.py tests/probes/test_patching_transformer_lens.py tests/probes/test_patterns.py tests/probes/test_circuits_weights.py tests/probes/test_ablation_rows.py tests/probes/test_any_model.py tests/report/test_outside.py tests/report/test_imported.py tests/falsification
 
 check: lines lint types test docs  ## Everything that must hold before a change lands
 

@@ -1,31 +1,62 @@
-"""Every public name of TransformerLens's models and caches, and what it does on our classifier.
-
-The table in docs/pages/how-to/transformer-lens.md is written from these rows by
+"""What TransformerLens 4's names do on our classifier: the rows of a table in the documentation.
 
     python -m tests.model.compatibility
 
-and test_compatibility.py walks them: a row that works is called on our model and on the same model
-exported to TransformerLens, and the answers must be equal; a row that differs is checked against
-what its note says; a row that is refused must refuse. Names that either version of TransformerLens
-has and no row mentions fail the test too.
+writes the table into docs/pages/how-to/transformer-lens.md. test_compatibility.py walks the rows: a
+row that works is called on our model and on the same model exported to TransformerLens, and the
+answers must be equal; a row that differs is checked against what its note says. Every other public
+name of a `TransformerBridge` must be refused.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import torch
-
-from tests.model.compatibility_options import FORWARD, FORWARD_REFUSED, PARTS, PARTS_REFUSED
-from tests.model.compatibility_rows import BOTH, NEW, OLD, Row, Side, differs, logits, works
-from tsc_interp.model.refused import REFUSED
+from torch import nn
+from transformer_lens import ActivationCache, TransformerBridge
 
 PAGE = Path(__file__).parents[2] / "docs/pages/how-to/transformer-lens.md"
 BEGIN, END = "<!-- compatibility: begin -->", "<!-- compatibility: end -->"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: our model or the exported one, and a cache of its activations."""
+
+    model: Any
+    cache: Any
+    tokens: Any
+    ours: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    status: str
+    """works or differs."""
+    call: Callable[[Side], Any]
+    """What is done on both sides, whose answers must be equal."""
+    note: str = ""
+    expected: Any = None
+    """Where TransformerLens has no equal: the answer, known without either."""
+
+
+def works(name: str, call: Callable[[Side], Any], note: str = "") -> Row:
+    return Row(name, "works", call, note)
+
+
+def differs(name: str, call: Callable[[Side], Any], note: str, expected: Any = None) -> Row:
+    return Row(name, "differs", call, note, expected)
+
+
+def logits(side: Side, out: Any) -> Any:
+    return out if side.ours else out[:, 0]
 
 
 def attribute(name: str) -> Row:
@@ -104,25 +135,20 @@ WEIGHTS = [
     works("QK", lambda s: s.model.QK.AB),
     works("OV", lambda s: s.model.OV.AB),
     works("accumulated_bias", lambda s: s.model.accumulated_bias(1, mlp_input=True)),
-    works("all_head_labels", lambda s: labels(s), note="a method in 3.9, a property in 4.3"),
-    works("attn_head_labels", lambda s: s.model.attn_head_labels, NEW),
+    works("all_head_labels", lambda s: s.model.all_head_labels),
+    works("attn_head_labels", lambda s: s.model.attn_head_labels),
     differs("all_composition_scores", lambda s: [plain(s, mode) for mode in "QKV"],
-            "a plain tensor, where 4.3 wraps it in a class of its own"),
+            "a plain tensor, where TransformerLens wraps it in a class of its own"),
     differs("n_params_total", lambda s: s.model.n_params_total - (0 if s.ours else zeros(s)),
             "counts the weights there are, not the zeros shown for biases"),
-    works("tl_parameters", lambda s: s.model.tl_parameters(), NEW),
-    works("tl_named_parameters", lambda s: dict(s.model.tl_named_parameters()), NEW),
+    works("tl_parameters", lambda s: s.model.tl_parameters()),
+    works("tl_named_parameters", lambda s: dict(s.model.tl_named_parameters())),
 ]  # fmt: skip
 
 
 def plain(side: Side, mode: str) -> Any:
     scores = side.model.all_composition_scores(mode)
     return getattr(scores, "scores", scores)
-
-
-def labels(side: Side) -> Any:
-    found = side.model.all_head_labels
-    return found() if callable(found) else found
 
 
 def zeros(side: Side) -> int:
@@ -142,8 +168,6 @@ RUNNING = [
     works("add_perma_hook", lambda s: with_hook(
         s, lambda f: s.model.add_perma_hook(Z, f), permanent=True)),
     works("check_hooks_to_add", lambda s: s.model.check_hooks_to_add(point(s), Z, print)),
-    works("check_and_add_hook", lambda s: with_hook(
-        s, lambda f: s.model.check_and_add_hook(point(s), Z, f)), OLD),
     works("add_caching_hooks", lambda s: cached(s, lambda: s.model.add_caching_hooks(PATTERN))),
     works("get_caching_hooks", lambda s: caching(s)),
     works("cache_all", lambda s: cached(s, lambda: filled(s.model.cache_all))),
@@ -155,10 +179,9 @@ RUNNING = [
     works("clear_contexts", lambda s: s.model.clear_contexts()),
     works("list_hooks", lambda s: listed(s)),
     works("hook_points", lambda s: point(s) in list(s.model.hook_points())),
-    works("hook_dict", lambda s: s.model.hook_dict[Z] is point(s), NEW),
-    works("mod_dict", lambda s: s.model.mod_dict["blocks.1"] is s.model.blocks[1], NEW),
-    works("get_hook_point", lambda s: s.model.get_hook_point(Z) is point(s), NEW),
-    works("setup", lambda s: s.model.setup(), OLD),
+    works("hook_dict", lambda s: s.model.hook_dict[Z] is point(s)),
+    works("mod_dict", lambda s: s.model.mod_dict["blocks.1"] is s.model.blocks[1]),
+    works("get_hook_point", lambda s: s.model.get_hook_point(Z) is point(s)),
     works("set_use_attn_result", lambda s: extra(
         s, "set_use_attn_result", "attn.hook_result"), note=_FURTHER),
     works("set_use_attn_in", lambda s: extra(s, "set_use_attn_in", "hook_attn_in"), note=_FURTHER),
@@ -223,10 +246,7 @@ STRINGS = [
         s.model.tokens_to_residual_directions(0),
         s.model.tokens_to_residual_directions(torch.zeros(2, 3, dtype=torch.long)),
     ], note="of output 0 (yes), the only one"),
-    works("tokenizer", lambda s: s.model.tokenizer, NEW, note="None"),
-    *(differs(name, lambda s, name=name: getattr(type(s.model), name)("walkthrough").source,
-              "a bundled name, a file or a run, as `tsc.load`", OLD, expected="walkthrough")
-      for name in ("from_pretrained", "from_pretrained_no_processing")),
+    works("tokenizer", lambda s: s.model.tokenizer, note="None"),
 ]  # fmt: skip
 
 CACHE = [
@@ -247,7 +267,7 @@ CACHE = [
     works("apply_ln_to_stack", lambda s: s.cache.apply_ln_to_stack(s.cache.decompose_resid(), 1),
           note="for the read-out, which has no norm here, it leaves the stack as it is"),
     differs("logit_lens", lambda s: s.cache.logit_lens(positions=0).values,
-            "reads CLS unless `positions` says otherwise", NEW),
+            "reads CLS unless `positions` says otherwise"),
     works("apply_slice_to_batch_dim", lambda s: s.cache.apply_slice_to_batch_dim(1)["embed"]),
     works("remove_batch_dim", lambda s: one_row(s).remove_batch_dim()["resid_post", 0]),
     works("toggle_autodiff", lambda s: toggled(s)),
@@ -267,40 +287,73 @@ def toggled(side: Side) -> bool:
         torch.set_grad_enabled(True)
 
 
-_OLD_ONLY = {
-    "center_unembed", "center_writing_weights", "fill_missing_keys", "fold_layer_norm",
-    "fold_value_biases", "get_pos_offset", "get_residual", "load_and_process_state_dict",
-    "load_sample_training_dataset", "move_model_modules_to_device", "process_weights_",
-    "refactor_factored_attn_matrices", "sample_datapoint", "set_tokenizer",
-    "set_ungroup_grouped_query_attention",
-}  # fmt: skip
-_EVER = {"generate", "generate_stream", "init_weights", "mps"}
-MODEL_REFUSED = [
-    Row(name, "refused", None,
-        BOTH if name in _EVER else OLD if name in _OLD_ONLY else NEW, reason)
-    for name, reason in REFUSED.items() if name != "adapter"  # an attribute, not a method
+def residual(side: Side, layer: int) -> Any:
+    return side.cache[f"blocks.{layer}.hook_resid_pre"]
+
+
+FORWARD = [
+    works("return_type=None", lambda s: s.model(s.tokens, return_type=None)),
+    works('return_type="logits"', lambda s: logits(s, s.model(s.tokens, return_type="logits"))),
+    differs('return_type="loss"', lambda s: both(s)[0], "see `loss_fn`", expected=True),
+    differs('return_type="both"', lambda s: both(s)[1], "the same", expected=True),
+    differs("loss_per_token", lambda s: both(s)[2], "one number per string", expected=True),
+    works("prepend_bos", lambda s: logits(s, s.model(s.tokens, prepend_bos=True)),
+          note="ignored: CLS is part of every input"),
+    works("stop_at_layer", lambda s: [s.model(s.tokens, stop_at_layer=i) for i in (0, 1, -1)],
+          note="the residual stream before that layer"),
+    differs("start_at_layer", lambda s: logits(s, s.model(
+        residual(s, 1), start_at_layer=1, tokens=s.tokens)),
+        "needs `tokens=`, which say what may be attended to"),
 ]  # fmt: skip
-CACHE_REFUSED = [
-    Row(name, "refused", None, BOTH, "there are no state-space layers")
-    for name in ("compute_ssm_state", "compute_ssm_effective_attention")
+
+PARTS = [
+    works("embed(tokens)", lambda s: s.model.embed(s.tokens)),
+    works("unembed(resid)", lambda s: s.model.unembed(residual(s, 1))),
+    works("blocks[i].mlp(x)", lambda s: s.model.blocks[0].mlp(residual(s, 1))),
 ]
-MODEL = [*WEIGHTS, *RUNNING, *STRINGS, *MODEL_REFUSED]
-CACHES = [*CACHE, *CACHE_REFUSED]
-OPTIONS = [*FORWARD, *FORWARD_REFUSED]
-CALLABLE = [*PARTS, *PARTS_REFUSED]
+
+
+def both(side: Side) -> list[bool]:
+    """Loss and logits agree with each other and with the loss taken apart."""
+    out = side.model(side.tokens, return_type="both")
+    each = side.model(side.tokens, return_type="loss", loss_per_token=True)
+    loss = side.model(side.tokens, return_type="loss")
+    return [
+        bool(loss == each.mean()),
+        bool((out.logits == side.model(side.tokens)).all() and out.loss == loss),
+        bool((each == side.model.loss_fn(out.logits, side.tokens, per_token=True)).all()),
+    ]
+
+
+REFUSED_OPTIONS = [
+    "attention_mask", "padding_side", "past_key_values", "labels", "pixel_values", "input_values",
+]  # fmt: skip
+MODEL = [*WEIGHTS, *RUNNING, *STRINGS]
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in dir(kind) if not name.startswith("_") and not hasattr(nn.Module, name)}
+
+
+def refused(kind: type, rows: list[Row]) -> list[str]:
+    return sorted(public(kind) - {row.name for row in rows})
 
 
 def render() -> str:
     """The tables as they stand in the documentation."""
+    tables: list[tuple[str, list[Row], list[str]]] = [
+        ("`model.`", MODEL, refused(TransformerBridge, MODEL)),
+        ("`cache.`", CACHE, refused(ActivationCache, CACHE)),
+        ("`model(tokens, ...)`", FORWARD, REFUSED_OPTIONS),
+        ("`model.`, called", PARTS, ["blocks[i](resid)", "blocks[i].attn(q, k, v)"]),
+    ]
     lines = [BEGIN, ""]
-    titles = ("`model.`", "`cache.`", "`model(tokens, ...)`", "`model.`, called")
-    for title, rows in zip(titles, (MODEL, CACHES, OPTIONS, CALLABLE), strict=True):
-        lines += [f"| {title} | TransformerLens | here | |", "|---|---|---|---|"]
-        said = groupby(rows, key=lambda row: (row.versions, row.status, row.note))
-        for (versions, status, note), alike in said:
+    for title, rows, others in tables:
+        lines += [f"| {title} | here | |", "|---|---|---|"]
+        for (status, note), alike in groupby(rows, key=lambda row: (row.status, row.note)):
             names = ", ".join(f"`{row.name}`" for row in alike)
-            lines.append(f"| {names} | {versions} | {status} | {note} |")
-        lines.append("")
+            lines.append(f"| {names} | {status} | {note} |")
+        lines += [f"| {', '.join(f'`{name}`' for name in others)} | refused | |", ""]
     return "\n".join([*lines, END])
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
+to_bridge = pytest.mark.skipif(not HAS_BRIDGE_ONLY, reason="exports go to TransformerLens 4")
 SIZES = {"d_model": 6, "d_head": 3, "n_heads": 2, "n_layers": 1, "d_mlp": 8}
 
 

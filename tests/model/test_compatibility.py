@@ -1,7 +1,4 @@
-"""What a TransformerLens user types works, differs as said, or is refused with the reason.
-
-Runs against whichever TransformerLens is installed, like test_interop.py.
-"""
+"""What a TransformerLens user types works, differs as said, or is refused."""
 
 from __future__ import annotations
 
@@ -12,33 +9,28 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-from transformer_lens import ActivationCache
+from transformer_lens import ActivationCache, TransformerBridge
 
 from tests.model import compatibility
-from tests.model.compatibility import CACHES, CALLABLE, MODEL, OPTIONS
-from tests.model.compatibility_rows import Row, Side
+from tests.model.compatibility import (
+    CACHE,
+    FORWARD,
+    MODEL,
+    PARTS,
+    REFUSED_OPTIONS,
+    Row,
+    Side,
+    public,
+    refused,
+)
 from tests.model.test_forward import shaken_weights
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
+from tsc_interp.model.hooked import HookedClassifier, RefusedError
 
-HERE = "4.3" if HAS_BRIDGE_ONLY else "3.9"
-# boot_native's attention has no such hooks, so there is nothing to compare with on 4.3.
+# boot_native's attention has no such hooks, so there is nothing to compare with.
 NOT_THERE = {"set_use_attn_result", "set_use_attn_in", "set_use_split_qkv_input"}
-CALLED = [row for row in [*MODEL, *CACHES, *OPTIONS, *CALLABLE] if row.call]
-
-
-def their_model_class() -> Any:
-    import transformer_lens
-
-    name = "TransformerBridge" if HAS_BRIDGE_ONLY else "HookedTransformer"
-    return getattr(transformer_lens, name)
-
-
-def public(kind: type) -> set[str]:
-    return {name for name in dir(kind) if not name.startswith("_") and not hasattr(nn.Module, name)}
+CALLED = [*MODEL, *CACHE, *FORWARD, *PARTS]
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +67,11 @@ def same(ours: Any, theirs: Any) -> bool:
 
 @pytest.mark.parametrize("row", CALLED, ids=lambda r: r.name)
 def test_the_same_answer_as_transformer_lens(row: Row, sides: tuple[Side, Side]) -> None:
-    if HERE not in row.versions:
-        assert row.name not in public(their_model_class()) | public(ActivationCache)
-        return
     ours, theirs = sides
     if row.expected is not None:
         assert same(row.call(ours), row.expected)
         return
-    if HAS_BRIDGE_ONLY and row.name in NOT_THERE:
+    if row.name in NOT_THERE:
         with pytest.raises(NotImplementedError):
             getattr(theirs.model, row.name)(True)
         row.call(ours)
@@ -92,24 +81,26 @@ def test_the_same_answer_as_transformer_lens(row: Row, sides: tuple[Side, Side])
         assert same(row.call(ours), row.call(theirs))
 
 
-@pytest.mark.parametrize("row", [r for r in MODEL if r.status == "refused"], ids=lambda r: r.name)
-def test_a_refusal_gives_its_reason(row: Row, sides: tuple[Side, Side]) -> None:
-    with pytest.raises(UnsupportedError, match="is not offered here") as refused:
-        getattr(sides[0].model, row.name)
-    assert row.note in str(refused.value)
-    assert not hasattr(sides[0].model, row.name)
+@pytest.mark.parametrize("name", refused(TransformerBridge, MODEL))
+def test_every_other_name_is_refused(name: str, sides: tuple[Side, Side]) -> None:
+    with pytest.raises(RefusedError, match=f"{name} is TransformerLens's and not offered here"):
+        getattr(sides[0].model, name)
+    assert not hasattr(sides[0].model, name)
 
 
-@pytest.mark.parametrize("row", [r for r in CACHES if r.status == "refused"], ids=lambda r: r.name)
-def test_transformer_lens_itself_refuses(row: Row, sides: tuple[Side, Side]) -> None:
-    with pytest.raises(RuntimeError, match="No SSM"):
-        getattr(sides[0].cache, row.name)()
+def test_a_cache_has_no_state_spaces(sides: tuple[Side, Side]) -> None:
+    assert refused(ActivationCache, CACHE) == [
+        "compute_ssm_effective_attention", "compute_ssm_state",
+    ]  # fmt: skip
+    for name in refused(ActivationCache, CACHE):
+        with pytest.raises(RuntimeError, match="No SSM"):
+            getattr(sides[0].cache, name)()
 
 
-@pytest.mark.parametrize("row", [r for r in OPTIONS if r.status == "refused"], ids=lambda r: r.name)
-def test_an_option_that_is_not_taken_says_so(row: Row, sides: tuple[Side, Side]) -> None:
-    with pytest.raises(UnsupportedError, match=f"{row.name} is not taken here: {row.note}"):
-        sides[0].model(sides[0].tokens, **{row.name: "left"})
+@pytest.mark.parametrize("name", REFUSED_OPTIONS)
+def test_an_option_that_is_not_taken_says_so(name: str, sides: tuple[Side, Side]) -> None:
+    with pytest.raises(UnsupportedError, match=f"{name} is not taken here"):
+        sides[0].model(sides[0].tokens, **{name: "left"})
 
 
 def test_parts_that_need_more_than_a_residual_stream_say_so(sides: tuple[Side, Side]) -> None:
@@ -119,19 +110,12 @@ def test_parts_that_need_more_than_a_residual_stream_say_so(sides: tuple[Side, S
             call()
 
 
-def test_no_option_is_missing_from_the_table() -> None:
-    parameters = set(inspect.signature(their_model_class().forward).parameters)
-    named = {row.name.split("=")[0] for row in OPTIONS if HERE in row.versions}
+def test_no_name_and_no_option_is_invented() -> None:
+    assert {row.name for row in MODEL} <= public(TransformerBridge) | {"forward"}
+    assert {row.name for row in CACHE} <= public(ActivationCache)
+    parameters = set(inspect.signature(TransformerBridge.forward).parameters)
+    named = {row.name.split("=")[0] for row in FORWARD} | set(REFUSED_OPTIONS)
     assert parameters - {"self", "input", "kwargs"} == named
-
-
-@pytest.mark.parametrize(("rows", "kind"), [(MODEL, "model"), (CACHES, "cache")])
-def test_no_name_is_missing_from_the_table(rows: list[Row], kind: str) -> None:
-    names = [row.name for row in rows]
-    assert len(names) == len(set(names))
-    theirs = public(ActivationCache if kind == "cache" else their_model_class())
-    theirs |= {"forward"} if kind == "model" else set()
-    assert theirs == {row.name for row in rows if HERE in row.versions}
 
 
 def test_the_page_shows_the_table() -> None:

@@ -1,13 +1,8 @@
-"""What an exported model has to withstand: TransformerLens's processing, caches, copies, resets.
-
-Runs against whichever TransformerLens is installed, like test_interop.py, whose first test compares
-logits and activations.
-"""
+"""What an exported model has to withstand: TransformerLens's processing, caches, copies, resets."""
 
 from __future__ import annotations
 
 import copy
-import pickle
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +18,6 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import token_rows
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.strings import FIRST_LETTER
 
 SIZES = {"n_letters": 4, "d_model": 5, "d_head": 3, "d_mlp": 7, "n_layers": 2}
@@ -45,18 +39,13 @@ def made(**options: Any) -> tuple[HookedClassifier, Any, torch.Tensor]:
     return model, model.to_transformer_lens(n_ctx=40), tokens
 
 
-def process(exported: Any) -> None:
-    """Everything TransformerLens does to weights so that they are easier to read."""
-    exported.process_weights() if HAS_BRIDGE_ONLY else exported.process_weights_()
-
-
 @pytest.mark.parametrize(("norm", "final"), FINAL)
 @pytest.mark.parametrize("options", [{}, {"biases": True, "n_outputs": 3}], ids=["", "several"])
 def test_weight_processing_keeps_the_answer(norm: str, final: bool, options: Any) -> None:
     """Folded norms, centred weights: differences of outputs are what they were."""
     model, exported, tokens = made(norm=norm, final_norm=final, **options)
     before = model(tokens)
-    process(exported)
+    exported.process_weights()
     after = read(model.config, exported(tokens), tokens)
     if model.config.n_outputs > 1:
         after, before = (x - x.mean(-1, keepdim=True) for x in (after, before))
@@ -94,7 +83,6 @@ def test_caches_add_up_to_the_logit(norm: str, final: bool, side: str) -> None:
         assert final or torch.equal(scale, torch.ones_like(scale))
 
 
-@pytest.mark.skipif(not HAS_BRIDGE_ONLY, reason="4.x only")
 @pytest.mark.parametrize(("norm", "final"), FINAL)
 def test_the_logit_lens_ends_at_the_logits(norm: str, final: bool) -> None:
     model, exported, tokens = made(norm=norm, final_norm=final, biases=True)
@@ -117,7 +105,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_masking_is_not_a_hook(name: str) -> None:
-    """Reset, copied, pickled, given other batches in turn: the same function every time."""
+    """Reset, copied, given other batches in turn: the same function every time."""
     model, exported, tokens = made(**CASES[name])
     short, long = tokens[:, :-1][(tokens[:, -1] == 1)], tokens
     before = exported(long), exported(short)
@@ -134,8 +122,6 @@ def test_masking_is_not_a_hook(name: str) -> None:
     again = model.to_transformer_lens(n_ctx=40)
     again.load_state_dict(exported.state_dict())
     assert torch.equal(again(long), before[0])
-    if not HAS_BRIDGE_ONLY:  # no TransformerBridge can be pickled
-        assert torch.equal(pickle.loads(pickle.dumps(exported))(long), before[0])
     assert torch.allclose(read(model.config, before[0], long), model(long), atol=1e-5)
 
 
@@ -162,8 +148,7 @@ def test_a_mask_of_ones_own_is_honoured() -> None:
     tokens = model.tokens(["abca", "bbdc"])
     mask = torch.ones_like(tokens)
     mask[:, -1] = 0
-    kwargs = {"position_ids": torch.arange(5).expand(2, -1)} if HAS_BRIDGE_ONLY else {}
-    hidden = exported(tokens, attention_mask=mask, **kwargs)
+    hidden = exported(tokens, attention_mask=mask, position_ids=torch.arange(5).expand(2, -1))
     expected = model(model.tokens(["abc", "bbd"]))
     assert torch.allclose(read(model.config, hidden, tokens), expected, atol=1e-5)
 

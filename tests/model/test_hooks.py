@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -371,48 +370,6 @@ def test_dropout_in_training_needs_tokens() -> None:
     torch.manual_seed(0)
     first, second = model(model.tokens("abc")), model(model.tokens("abc"))
     assert not torch.equal(first, second)
-
-
-def test_state_dicts_with_zero_biases_are_accepted(odd_config: ClassifierConfig) -> None:
-    model = HookedClassifier(odd_config, seed=9)
-    state = dict(model.state_dict())
-    state["blocks.0.attn.b_Q"] = torch.zeros(3, 2)
-    state["unembed.b_U"] = torch.zeros(1)
-    state["blocks.0.attn.mask"] = torch.ones(4, 4)
-    with pytest.raises(CheckpointError, match="pass cfg=its cfg"):
-        HookedClassifier.from_state_dict(odd_config, state)
-    cfg = SimpleNamespace(
-        act_fn="gelu",
-        attention_dir="bidirectional",
-        normalization_type={"off": None, "rms": "RMS", "layer": "LN"}[odd_config.norm],
-        use_attn_scale=True,
-        attn_scale=-1.0,
-        n_heads=odd_config.n_heads,
-        d_head=odd_config.d_head,
-    )
-    config = odd_config.replace(attend_cls=True)
-    again = HookedClassifier.from_state_dict(config, state, cfg)
-    assert torch.equal(again(STRINGS), HookedClassifier(config, model.state_dict())(STRINGS))
-    with pytest.raises(CheckpointError, match="attend_cls"):
-        HookedClassifier.from_state_dict(odd_config, state, cfg)
-    for option, value in (
-        ("act_fn", "relu"), ("act_fn", "gelu_new"), ("attention_dir", "causal"),
-        ("attn_scale", 3.0), ("use_attn_scale", False), ("normalization_type", "LNPre"),
-        ("positional_embedding_type", "alibi"), ("gated_mlp", True), ("use_qk_norm", True),
-        ("n_key_value_heads", 1),
-    ):  # fmt: skip
-        lies = SimpleNamespace(**{**vars(cfg), option: value})
-        with pytest.raises(CheckpointError, match="the state's model has"):
-            HookedClassifier.from_state_dict(config, state, lies)
-    state["blocks.0.attn.b_Q"] += 1
-    with pytest.raises(CheckpointError, match="b_Q is not zero"):
-        HookedClassifier.from_state_dict(config, state, cfg)
-    with pytest.raises(CheckpointError, match=r"ln_final\.w, for which"):
-        HookedClassifier.from_state_dict(
-            config, {**model.state_dict(), "ln_final.w": torch.ones(7)}, cfg
-        )
-    with pytest.raises(CheckpointError, match=r"has no .*embed\.W_E"):
-        HookedClassifier.from_state_dict(odd_config, {})
 
 
 def test_wrong_shapes_are_named(odd_config: ClassifierConfig) -> None:

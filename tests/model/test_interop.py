@@ -1,13 +1,8 @@
-"""Our classifier as a TransformerLens model of its own: same logits, same activations.
-
-Runs against whichever TransformerLens is installed: 4.x gives a TransformerBridge, 3.x (`make
-test-tl3`) a HookedTransformer.
-"""
+"""Our classifier as a TransformerBridge: same logits, same activations."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pytest
 import torch
@@ -19,7 +14,6 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights, stack_weights
 from tsc_interp.model.inputs import from_tokens, token_rows
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 EXPORTABLE = [
     config
@@ -28,18 +22,15 @@ EXPORTABLE = [
 ]
 ADJACENT = {"rotary_adjacent_pairs": True}
 EXPORTABLE += [
-    config.replace(**(ADJACENT if config.positions == "rotary" and HAS_BRIDGE_ONLY else {}))
+    config.replace(**(ADJACENT if config.positions == "rotary" else {}))
     for config in PUBLIC
-    if not HAS_BRIDGE_ONLY
-    or not (
-        config.positions in ("alibi", "shortformer")
-        or config.qk_norm != "off"
-        or (config.gated_mlp and config.biases)
-    )
+    if config.positions not in ("alibi", "shortformer")
+    and config.qk_norm == "off"
+    and not (config.gated_mlp and config.biases)
 ]
 # The bridge shows its own reconstruction of scores, without the mask and without effect, and no
 # turned queries and keys.
-NOT_COMPARED = {"hook_attn_scores", "hook_rot_q", "hook_rot_k"} if HAS_BRIDGE_ONLY else set()
+NOT_COMPARED = {"hook_attn_scores", "hook_rot_q", "hook_rot_k"}
 
 
 @pytest.fixture(autouse=True)
@@ -98,7 +89,7 @@ def test_an_edit_there_is_the_same_edit_here(odd_model: HookedClassifier, name: 
 
 
 def test_what_the_bridge_cannot_do(odd_model: HookedClassifier) -> None:
-    """Two edits that work here and on HookedTransformer do less on a TransformerBridge.
+    """Two edits that work here do less on a TransformerBridge.
 
     Should a later version mend this, the test fails and the documentation can lose a limit.
     """
@@ -117,53 +108,8 @@ def test_what_the_bridge_cannot_do(odd_model: HookedClassifier) -> None:
     for name in ("hook_resid_mid", "attn.hook_attn_scores"):
         ours, theirs = both(name)
         assert not torch.allclose(ours, plain, atol=1e-4)
-        assert torch.allclose(ours, theirs, atol=1e-5) is not HAS_BRIDGE_ONLY, name
-    if HAS_BRIDGE_ONLY:
-        assert torch.allclose(both("attn.hook_attn_scores")[1], plain, atol=1e-6)
-
-
-def built_by_transformer_lens(model: HookedClassifier) -> Any:
-    """What TransformerLens makes of our config and our weights, by its own means."""
-    if HAS_BRIDGE_ONLY:
-        from transformer_lens import TransformerBridge
-        from transformer_lens.utilities.tl_checkpoint_conversion import convert_tl_checkpoint
-
-        built = TransformerBridge.boot_native(model.cfg)
-        state = {name: weight.detach() for name, weight in model.tl_parameters().items()}
-        built.load_state_dict(convert_tl_checkpoint(state, model.cfg), strict=False)
-        return built
-    from transformer_lens import HookedTransformer
-
-    built = HookedTransformer(model.cfg)
-    built.load_state_dict(model.state_dict(), strict=False)
-    return built
-
-
-ATTENDING = POSITIONED.replace(attend_cls=True)
-
-
-@pytest.mark.parametrize("config", [
-    *CONFIGS, POSITIONED, ATTENDING, ATTENDING.replace(n_layers=3, d_mlp=0),
-    ATTENDING.replace(n_heads=3, d_head=2), ATTENDING.replace(norm="layer"),
-    ATTENDING.replace(norm="rms"), ATTENDING.replace(n_heads=0),
-    ATTENDING.replace(score_scale="sqrt_d_head_log_n"),
-], ids=lambda config: config.key()[:6])  # fmt: skip
-def test_the_config_gives_our_logits_or_says_why_it_cannot(config: ClassifierConfig) -> None:
-    model = HookedClassifier(config, shaken_weights(config))
-    tokens = model.tokens(["abbab", "babba"])
-
-    def difference() -> float:
-        built = built_by_transformer_lens(model)
-        with torch.no_grad():
-            return float((built(tokens)[:, 0, 0] - model(tokens)).abs().max())
-
-    if not model.cfg.beyond_transformer_lens:
-        assert difference() < 1e-5
-    elif not config.has_positions:
-        with pytest.raises(ValueError, match="positional_embedding_type"):
-            difference()
-    elif config.has_attention:  # without, TransformerLens fails in its own ways
-        assert difference() > 1e-4
+        assert not torch.allclose(ours, theirs, atol=1e-5), name
+    assert torch.allclose(both("attn.hook_attn_scores")[1], plain, atol=1e-6)
 
 
 def test_what_cannot_be_exported_is_refused() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.model.outside_models import to_bridge
 from tests.probes.models import (
     QUERY,
     TOKENS,
@@ -90,6 +91,7 @@ def test_one_output_is_judged_by_its_sign() -> None:
     assert (result.answers.before.array == (logit > 0)).all()
 
 
+@to_bridge
 def test_a_head_that_does_nothing_changes_nothing() -> None:
     model = HookedClassifier(ClassifierConfig(n_layers=2, d_model=5, n_positions=8), seed=1)
     with torch.no_grad():
@@ -113,6 +115,7 @@ def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
         run_probe("ablation", model, TOKENS)
 
 
+@to_bridge
 def test_a_multiclass_classifier_is_ablated_by_its_export() -> None:
     """Oracle: our own hooks, by `intervene`."""
     config = ClassifierConfig(n_letters=3, n_outputs=3, n_heads=2, task="most_frequent")

@@ -16,12 +16,12 @@ from transformer_lens import patching as theirs
 
 import tsc_interp as tsc
 from tests.cases import POSITIONED
+from tests.model.outside_models import to_bridge
 from tests.model.test_forward import shaken_weights
 from tests.probes.models import TOKENS, transformer_lens_model
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier, load
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.probes.registry import find_probe, run_probe
 
 patching = find_probe("patching")
@@ -69,6 +69,7 @@ def normalised(metrics: Any, clean: float, corrupted: float) -> np.ndarray:
     return (metrics.detach().double().numpy() - corrupted) / (clean - corrupted)
 
 
+@to_bridge
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_site_is_what_transformer_lens_patches(name: str) -> None:
     config = CONFIGS[name]
@@ -86,7 +87,7 @@ def test_every_site_is_what_transformer_lens_patches(name: str) -> None:
         metric = function(exported, tokens[1:], cache, logit)
         expected = normalised(metric, clean, corrupted)
         tolerance = 3e-5 / min(1.0, abs(clean - corrupted))
-        if site == "resid_mid" and HAS_BRIDGE_ONLY:
+        if site == "resid_mid":
             # A TransformerBridge passes the edit to the MLP and not around it, so theirs is not
             # the residual stream; on that model the site is left out, and it is said.
             assert not on_theirs.has(site)
@@ -124,6 +125,7 @@ def test_a_model_that_transformer_lens_made(norm: str | None) -> None:
             )
 
 
+@to_bridge
 def test_a_bundled_model_by_position() -> None:
     model = load("walkthrough")
     exported = model.to_transformer_lens(n_ctx=16)
@@ -166,6 +168,7 @@ def test_edges_between_heads_through_separate_inputs(component: str, kind: str) 
     assert max(map(abs, found.values())) > 1e-3
 
 
+@to_bridge
 def test_paths_on_the_exported_model_itself() -> None:
     config = CONFIGS["two layers"]
     model = HookedClassifier(config, shaken_weights(config))

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
-from tests.model.outside_models import tl_model
+from tests.model.outside_models import tl_model, to_bridge
 from tsc_interp.cli import main
 from tsc_interp.data import source_test_set
 from tsc_interp.report import Report
@@ -75,6 +75,7 @@ def test_every_member_of_the_family_has_a_page(
             assert "No head reads" not in finding.text
 
 
+@to_bridge
 def test_a_deeper_model_is_searched_for_its_page(tmp_path: Path) -> None:
     """Oracle: the original's own answer to the input that the page takes apart."""
     original = tl_model(1, n_layers=2, normalization_type="LN")

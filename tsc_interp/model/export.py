@@ -1,20 +1,18 @@
-"""To TransformerLens: its config, and its own model classes.
+"""To TransformerLens: its config, and its own model class, the `TransformerBridge` of 4.x.
 
-4.x has `TransformerBridge`, 3.x `HookedTransformer`. Both take token ids and return logits
-`[batch pos output]`, of which ours stand where the classifier reads: at position 0, or at the last
-token of a causal model. One output becomes two, minus and plus half of it: their difference is our
-logit, and it survives TransformerLens's centring of the unembedding, which a single column does
-not. Several outputs stay as they are.
+A bridge takes token ids and returns logits `[batch pos output]`, of which ours stand where the
+classifier reads: at position 0, or at the last token of a causal model. One output becomes two,
+minus and plus half of it: their difference is our logit, and it survives TransformerLens's centring
+of the unembedding, which a single column does not. Several outputs stay as they are.
 
-Neither class knows which tokens are not attended to, PAD and sometimes CLS, so the exported model
-is a subclass that reads it off the tokens (`exported_bridge.py`, `exported_hooked.py`). What cannot
-be exported is refused with the reason, never approximated.
+A bridge does not know which tokens are not attended to, PAD and sometimes CLS, so the exported
+model is a subclass that reads it off the tokens (`exported_bridge.py`). What cannot be exported is
+refused with the reason, never approximated.
 """
 
 from __future__ import annotations
 
 import math
-from itertools import product
 from typing import Any
 
 import torch
@@ -25,53 +23,9 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.circuits import Circuits
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
 
+_LAST_TO_3 = "7fc0354"
 _N_CTX = 256
 """The context that `cfg` states for a model without positions, which has none."""
-
-
-def beyond_transformer_lens(config: ClassifierConfig) -> tuple[str, ...]:
-    """Why no model that TransformerLens itself builds from our config computes our logits.
-
-    Empty when one does, for strings of one length: PAD, which it would attend to, is a matter of
-    the input. `to_transformer_lens` mends what can be mended.
-    """
-    reasons = {
-        **_beyond_export(config),
-        "it has no models without positions": not config.has_positions,
-        "it attends to every token, CLS too": config.has_attention and not config.attend_cls,
-        "its models with norms have one before the read-out": config.has_norm
-        and not config.final_norm,
-    }
-    return tuple(reason for reason, applies in reasons.items() if applies)
-
-
-def _beyond_export(config: ClassifierConfig) -> dict[str, bool]:
-    attends = config.has_attention
-    return {
-        "every block of its models has attention": not attends,
-        "it has no attention scores that grow with log n": config.log_n,
-        "it has no adaptive temperature": attends and config.adaptive_temperature,
-        "none of its models has a norm after attention alone": attends
-        and config.attention_norm != "off",
-        **(_beyond_bridge(config) if HAS_BRIDGE_ONLY else {}),
-    }
-
-
-def _beyond_bridge(config: ClassifierConfig) -> dict[str, bool]:
-    """What TransformerLens 4's native model has no place for, and a HookedTransformer (3.x) has."""
-    rotary = config.positions == "rotary"
-    unscaled = config.attention_scale == 1.0 and config.d_head > 1
-    return {
-        f"version 4 builds no models with {config.positions} positions": config.positions
-        in ("alibi", "shortformer"),
-        "version 4 turns adjacent pairs only (rotary_adjacent_pairs)": rotary
-        and not config.rotary_adjacent_pairs,
-        "version 4 rounds rotary_base to a whole number": rotary
-        and config.rotary_base != int(config.rotary_base),
-        "version 4 builds no models with norms of queries and keys": config.qk_norm != "off",
-        "version 4 refuses scores that are divided by 1": unscaled,
-        "version 4 builds gated MLPs without biases only": config.gated_mlp and config.biases,
-    }
 
 
 def transformer_lens_config(config: ClassifierConfig) -> Any:
@@ -84,7 +38,6 @@ def transformer_lens_config(config: ClassifierConfig) -> Any:
         for name, shape in config.weight_shapes().items()
         if ".attn." in name or ".mlp." in name
     )
-    cfg.beyond_transformer_lens = beyond_transformer_lens(config)
     return cfg
 
 
@@ -132,6 +85,11 @@ def _buildable_config(config: ClassifierConfig, n_ctx: int, **options: Any) -> A
 def export(model: Circuits, n_ctx: int) -> Any:
     """A TransformerLens model with the same logits (where ours reads) and activations."""
     config = model.config
+    if not HAS_BRIDGE_ONLY:
+        raise UnsupportedError(
+            "a classifier is exported to TransformerLens 4, and an older one is installed (the "
+            f"last that exported to TransformerLens 3 is commit {_LAST_TO_3} of tsc-interp)"
+        )
     reasons = {"an ensemble is many models": bool(model.ensemble_shape), **_beyond_export(config)}
     for reason, applies in reasons.items():
         if applies:
@@ -146,13 +104,30 @@ def export(model: Circuits, n_ctx: int) -> Any:
         # weight processing and caches; `ln_final` itself is the identity then.
         final_rms=config.has_norm and not config.final_norm,
     )
-    if HAS_BRIDGE_ONLY:
-        from tsc_interp.model.exported_bridge import bridge
+    from tsc_interp.model.exported_bridge import bridge
 
-        return bridge(config, cfg, _tl_state(model, cfg))
-    from tsc_interp.model.exported_hooked import hooked_transformer
+    return bridge(config, cfg, _tl_state(model, cfg))
 
-    return hooked_transformer(config, cfg, _tl_state(model, cfg))
+
+def _beyond_export(config: ClassifierConfig) -> dict[str, bool]:
+    attends, rotary = config.has_attention, config.positions == "rotary"
+    return {
+        "every block of its models has attention": not attends,
+        "it has no attention scores that grow with log n": config.log_n,
+        "it has no adaptive temperature": attends and config.adaptive_temperature,
+        "none of its models has a norm after attention alone": attends
+        and config.attention_norm != "off",
+        f"it builds no models with {config.positions} positions": config.positions
+        in ("alibi", "shortformer"),
+        "it turns adjacent pairs only (rotary_adjacent_pairs)": rotary
+        and not config.rotary_adjacent_pairs,
+        "it rounds rotary_base to a whole number": rotary
+        and config.rotary_base != int(config.rotary_base),
+        "it builds no models with norms of queries and keys": config.qk_norm != "off",
+        "it refuses scores that are divided by 1": config.attention_scale == 1.0
+        and config.d_head > 1,
+        "it builds gated MLPs without biases only": config.gated_mlp and config.biases,
+    }
 
 
 def _tl_state(model: Circuits, cfg: Any) -> dict[str, Tensor]:
@@ -164,11 +139,8 @@ def _tl_state(model: Circuits, cfg: Any) -> dict[str, Tensor]:
         del state["pos_embed.W_pos"]
     elif not config.has_positions:
         state["pos_embed.W_pos"] = torch.zeros(cfg.n_ctx, cfg.d_model)
-    if config.gated_mlp and HAS_BRIDGE_ONLY:  # whose gated MLPs have no biases
+    if config.gated_mlp:  # which has no biases there
         state = {name: w for name, w in state.items() if not name.endswith(("b_in", "b_out"))}
-    if config.qk_norm == "rms_pre":
-        for layer, part in product(range(config.n_layers), "qk"):
-            state[f"blocks.{layer}.attn.{part}_norm.w"] = torch.ones(config.d_head)
     if config.n_outputs == 1:
         for name in ("unembed.W_U", "unembed.b_U"):
             half = state[name] / 2

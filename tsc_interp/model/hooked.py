@@ -3,13 +3,13 @@
 A `HookedRootModule` whose hook names, weight names and shapes are HookedTransformer's. It holds no
 arithmetic: it runs `model.forward` with every activation passed through its hook point, so an edit
 at any hook takes effect downstream and nowhere else. What TransformerLens offers and a classifier
-cannot do is refused with the reason (`refused.py`).
+cannot do is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,12 +27,10 @@ from tsc_interp.model.classifier import Input
 from tsc_interp.model.export import export, transformer_lens_config
 from tsc_interp.model.forward import blocks, embed, hook_names, read_out
 from tsc_interp.model.framing import FrameLike, with_frame
-from tsc_interp.model.import_state import untangle_state_dict
 from tsc_interp.model.inputs import TOKENS_NEEDED, Inputs, from_tokens, true_classes
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 from tsc_interp.model.layers import ALL_EXTRAS, Extras, Pass
 from tsc_interp.model.parts import FinalNorm, place
-from tsc_interp.model.refused import option_refusal, refusal
 
 try:  # 4.x names the class at the top level, 3.x keeps it beside the hook points
     from transformer_lens import HookedRootModule
@@ -47,6 +45,10 @@ class Output(NamedTuple):
 
     logits: Tensor
     loss: Tensor
+
+
+class RefusedError(UnsupportedError, AttributeError):
+    """A name of TransformerLens's that this model refuses; `hasattr` says no."""
 
 
 class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
@@ -88,17 +90,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
             self.ln_final = FinalNorm(config)
         self.setup()
         self.eval()
-
-    @classmethod
-    def from_state_dict(
-        cls, config: ClassifierConfig, state: Mapping[str, Tensor], cfg: Any = None
-    ) -> Self:
-        """Return a model from a state dict with HookedTransformer's keys.
-
-        A state with more weights than ours needs its model's `cfg`. Biases that this classifier
-        does not have must be zero.
-        """
-        return cls(config, untangle_state_dict(config, state, cfg))
 
     # -- running -----------------------------------------------------------------------------
 
@@ -226,23 +217,12 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
 
     # -- TransformerLens's own -----------------------------------------------------------------
 
-    @classmethod
-    def from_pretrained(cls, model_name: ModelLike, **options: Any) -> Self:
-        """Load a model under TransformerLens's name for it; weights are never processed."""
-        if options:
-            raise UnsupportedError(
-                f"weights are not processed; without {', '.join(options)} please"
-            )
-        return cls.from_checkpoint(as_checkpoint(model_name))
-
-    from_pretrained_no_processing = from_pretrained
-
     def get_hook_point(self, hook_name: str) -> Any:
         """The hook point of that name, or None."""
         return self.hook_dict.get(hook_name)
 
     def to_transformer_lens(self, n_ctx: int = 256) -> Any:
-        """Return this model as a `TransformerBridge` (4.x) or `HookedTransformer` (3.x).
+        """Return this model as a `TransformerBridge` of TransformerLens 4.
 
         Its outputs are `[batch pos output]`; our answer is at position 0, or at the last token of a
         causal model. One output becomes two, whose difference (second minus first) is our logit,
@@ -250,18 +230,22 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         """
         return export(self, n_ctx)
 
-    def _head_labels(self) -> list[str]:
+    @property
+    def all_head_labels(self) -> list[str]:
         """Return the names of all heads, as TransformerLens writes them: `L0H0`."""
         return self.attn_head_labels
-
-    # A method in 3.x, a property in 4.x.
-    all_head_labels = property(_head_labels) if HAS_BRIDGE_ONLY else _head_labels
 
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
-        except AttributeError as error:
-            raise refusal(name) or error from None
+        except AttributeError:
+            if name.startswith("_") or not hasattr(_their_model(), name):
+                raise
+        raise RefusedError(
+            f"{name} is TransformerLens's and not offered here: a classifier gives one answer for "
+            "a whole string of letters, and keeps its weights to the last bit, because hashes and "
+            "certificates are about them"
+        )
 
     def _tap(self, name: str, activation: Tensor) -> Tensor:
         point: Tensor = self.hook_dict[name](activation)
@@ -319,6 +303,14 @@ def load(
     return HookedClassifier.from_checkpoint(as_checkpoint(model))
 
 
+def _their_model() -> Any:
+    """The class that TransformerLens's users know."""
+    import transformer_lens
+
+    name = "TransformerBridge" if HAS_BRIDGE_ONLY else "HookedTransformer"
+    return getattr(transformer_lens, name)
+
+
 def _check_options(return_type: object, **others: Any) -> None:
     if return_type not in ("logits", "loss", "both", None):
         raise UsageError(f"return_type is 'logits', 'loss', 'both' or None; got {return_type!r}")
@@ -326,4 +318,7 @@ def _check_options(return_type: object, **others: Any) -> None:
         del others["padding_side"]
     for name, value in others.items():
         if value is not None:
-            raise option_refusal(name)
+            raise UnsupportedError(
+                f"{name} is not taken here: what is attended to, positions and labels follow from "
+                "the string and the task; edit hook_attn_scores or hook_pos_embed instead"
+            )
