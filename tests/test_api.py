@@ -306,8 +306,8 @@ REVEALED = [
     "tsc_interp.report.report.Report", "tsc_interp.output.numbers.Share", "int | None",
     "tsc_interp.verification.certificates.Certificate | "
     "tsc_interp.verification.order.certificate_result.OrderedCertificate", "float", "pathlib.Path",
-    "tsc_interp.training.experiments.Experiment", "tsc_interp.rules.Majority", "pathlib.Path",
-    "str",
+    "tsc_interp.training.experiments.Experiment", "tsc_interp.tasks.counts.Majority",
+    "pathlib.Path", "str",
 ]  # fmt: skip
 
 

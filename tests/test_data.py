@@ -25,8 +25,8 @@ from tsc_interp.data import (
 )
 from tsc_interp.data.balanced import LegacyDraws, budgets
 from tsc_interp.errors import ConfigError
-from tsc_interp.rules import AtLeast, ContainsAll
 from tsc_interp.strings import counts_of_tokens
+from tsc_interp.tasks.counts import AtLeast, ContainsAll
 
 CONFIG = ClassifierConfig()
 

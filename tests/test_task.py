@@ -12,20 +12,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UsageError
-from tsc_interp.rules import (
-    AtLeast,
-    Before,
-    ContainsAll,
-    Majority,
-    Maximum,
-    MostFrequent,
-    Parity,
-    Rule,
-)
 from tsc_interp.strings import Alphabet
-from tsc_interp.task import Task
+from tsc_interp.tasks.base import Task
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.order import Before
 
-RULES: list[tuple[Rule, object]] = [
+RULES: list[tuple[Task, object]] = [
     (ContainsAll(), lambda s: "a" in s and "b" in s),
     (ContainsAll(letters="c"), lambda s: "c" in s),
     (ContainsAll(letters="dba"), lambda s: {"a", "b", "d"} <= set(s)),
@@ -37,7 +29,7 @@ RULES: list[tuple[Rule, object]] = [
 
 
 @pytest.mark.parametrize(("rule", "truth"), RULES)
-def test_labels_follow_the_definition_on_all_short_strings(rule: Rule, truth) -> None:  # type: ignore[no-untyped-def]
+def test_labels_follow_the_definition_on_all_short_strings(rule: Task, truth) -> None:  # type: ignore[no-untyped-def]
     alphabet = Alphabet(4)
     strings = ["".join(s) for n in range(1, 6) for s in product(alphabet.letters, repeat=n)]
     labels = rule.labels(alphabet.count_matrix(strings))
@@ -45,7 +37,7 @@ def test_labels_follow_the_definition_on_all_short_strings(rule: Rule, truth) ->
 
 
 @pytest.mark.parametrize(("rule", "truth"), RULES)
-def test_label_of_support_is_what_all_strings_over_it_share(rule: Rule, truth) -> None:  # type: ignore[no-untyped-def]
+def test_label_of_support_is_what_all_strings_over_it_share(rule: Task, truth) -> None:  # type: ignore[no-untyped-def]
     letters = Alphabet(4).letters
     strings = ["".join(s) for n in range(1, 7) for s in product(letters, repeat=n)]
     for mask in range(1, 16):
@@ -86,14 +78,14 @@ def test_refuses_impossible_tasks(data: dict[str, object]) -> None:
         TypeAdapter(Task).validate_python(data)
 
 
-SEVERAL: list[tuple[Rule, object]] = [
+SEVERAL: list[tuple[Task, object]] = [
     (MostFrequent(), lambda s: min("abcd", key=lambda x: (-s.count(x), x))),
     (Maximum(), max),
 ]
 
 
 @pytest.mark.parametrize(("rule", "truth"), SEVERAL, ids=lambda one: getattr(one, "kind", ""))
-def test_several_classes_follow_the_definition(rule: Rule, truth) -> None:  # type: ignore[no-untyped-def]
+def test_several_classes_follow_the_definition(rule: Task, truth) -> None:  # type: ignore[no-untyped-def]
     alphabet = Alphabet(4)
     strings = ["".join(s) for n in range(1, 6) for s in product(alphabet.letters, repeat=n)]
     classes = rule.classes(alphabet.count_matrix(strings))
@@ -102,7 +94,7 @@ def test_several_classes_follow_the_definition(rule: Rule, truth) -> None:  # ty
     assert rule.n_classes(4) == 4
     for support in map(frozenset, strings):
         seen = {truth(s) for s in strings if set(s) == support}
-        shared = rule.class_of_support(support)
+        shared = rule.label_of_support(support)
         assert (len(seen) > 1) if shared is None else seen == {alphabet.letters[shared]}
 
 
@@ -126,8 +118,6 @@ def test_two_classes_are_numbers_too() -> None:
     for rule, _ in RULES[:2]:
         assert rule.n_classes(3) == 2
         assert (rule.classes(counts) == rule.labels(counts)).all()
-    assert ContainsAll().class_of_support(frozenset("ab")) == 1
-    assert Parity().class_of_support(frozenset("a")) is None
 
 
 @pytest.mark.parametrize("answer", [[0.5], [0, 1], [3], [-1]])

@@ -3,8 +3,8 @@
 Notation: a letter, optionally followed by a repeat in braces. `ab{100}c{55}` is one `a`, a hundred
 `b`s and fifty-five `c`s. The rules, all of them:
 
-- letters are the first `n_letters` of `a`-`z`, then `A`-`Z`, then the Greek `α`-`ω`; nothing else
-  is, not even white space;
+- letters are the first `n_letters` of `a`-`z`, `A`-`Z`, the Greek `α`-`ω` and then, for the tokens
+  of large vocabularies, the Hangul `가`-`힣`; nothing else is, not even white space;
 - `{k}` repeats the single letter before it, so there is nothing to nest and nothing to group:
   `{` may only follow a letter, and `a{2}{3}` is an error;
 - k is a whole number from 1 to 10^9, digits only; `a{1}` is `a`, leading zeros are accepted;
@@ -32,13 +32,18 @@ from tsc_interp.errors import ConfigError, StringError
 CLS = 0
 PAD = 1
 FIRST_LETTER = 2
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξοπρστυφχψω"
+_HANGUL = "".join(map(chr, range(0xAC00, 0xD7A4)))
+"""Letters behind the first 76; people give names of their own to so many tokens."""
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZαβγδεζηθικλμνξοπρστυφχψω" + _HANGUL
 MAX_LETTERS = len(LETTERS)
+_ONE = "[a-zA-Zα-ρσ-ω가-힣]"
+LETTERS_PATTERN = f"^{_ONE}$"
+"""Of an option that is one letter."""
 MAX_REPEAT = 10**9
 MAX_TOKENS = 10**6
 WRITTEN_OUT = 4
 
-_RUN = re.compile(rf"([{LETTERS}])(?:\{{([0-9]+)\}})?")
+_RUN = re.compile(rf"({_ONE})(?:\{{([0-9]+)\}})?")
 
 Counts = NDArray[np.int64]
 Run = tuple[str, int]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from studies.tables import Row
 from studies.training import Config, judged, mark, trained
-from tsc_interp.rules import ContainsAll, Majority
-from tsc_interp.task import Task
+from tsc_interp.tasks.counts import ContainsAll, Majority
 
 TASKS: dict[str, tuple[Task, int]] = {
     "contains a and b": (ContainsAll(letters="ab"), 10**6),

@@ -11,7 +11,7 @@ from studies.tables import Row
 from studies.training import SMALL, Config, judged, mark, reads, scores, trained
 from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.pruning import prune
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 
 Cell = tuple[int, int, int, str, range]
 SEEDS = range(32)

@@ -6,7 +6,7 @@ from typing import Any
 
 from studies.tables import Row
 from studies.training import Config, judged, mark, reads, trained
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, MostFrequent, Parity
 
 SEEDS = range(32)
 SHAPE = {"d_model": 16, "d_mlp": 8}

@@ -22,7 +22,7 @@ from tests.verification.models import random_checkpoint
 from tests.verification.test_float32 import computed, shuffled
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.float32 import FORMS
 

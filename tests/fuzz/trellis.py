@@ -38,8 +38,8 @@ from tests.verification.test_float32_order import answers
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
-from tsc_interp.rules import Maximum, Parity
 from tsc_interp.tasks import Reverse
+from tsc_interp.tasks.counts import Maximum, Parity
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import packed, read_table, unpacked
 from tsc_interp.trusted.replay import Replay, digest, replay, text_of

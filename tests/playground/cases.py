@@ -30,8 +30,8 @@ from tsc_interp.model.inputs import from_counts
 from tsc_interp.playground.mapfields import MapView, map_length
 from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.payload import encoded_weights
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.strings import Alphabet
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.bounds.supports import Supports
 

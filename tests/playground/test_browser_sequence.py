@@ -17,8 +17,8 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import playground_fragment, write_playground
 from tsc_interp.playground.sequences import class_names, on_counts, sequence_payload
-from tsc_interp.rules import Before
 from tsc_interp.tasks import Framed, Palindrome
+from tsc_interp.tasks.order import Before
 
 pytestmark = IN_BROWSER
 

@@ -20,7 +20,7 @@ from tsc_interp.playground import failure_map
 from tsc_interp.playground.contours import region_path, stretches, trace
 from tsc_interp.playground.geometry import CORNERS, LATTICE, lattice, through_lens
 from tsc_interp.playground.mapfields import MapView, map_length, nearest_strings
-from tsc_interp.rules import AtLeast, Majority
+from tsc_interp.tasks.counts import AtLeast, Majority
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.bounds.supports import Supports
 

@@ -23,7 +23,7 @@ from tsc_interp.probes.cone import (
     largest_negative_sets,
     pair_counts,
 )
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
 
 
 def hooked(checkpoint: object) -> HookedClassifier:

@@ -15,7 +15,7 @@ from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.plots.style import Figure
 from tsc_interp.probes.registry import PROBES, figures, find_probe
 from tsc_interp.results.base import LabeledArray, ProbeResult
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 
 STRINGS = ("aac", "ab", "ab{30}", "c{3}")
 CHEAP = {

@@ -21,7 +21,7 @@ from tsc_interp.probes.margin import (
     margin,
     varied_letters,
 )
-from tsc_interp.rules import AtLeast, ContainsAll
+from tsc_interp.tasks.counts import AtLeast, ContainsAll
 
 
 def family(result: MarginResult, name: str) -> Family:

@@ -18,7 +18,7 @@ from tsc_interp.interventions.parts import Part, place
 from tsc_interp.interventions.singly import singly
 from tsc_interp.model.hooked import HookedClassifier, load
 from tsc_interp.probes.registry import find_probe, run_probe
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, Parity
 
 patching = find_probe("patching")
 

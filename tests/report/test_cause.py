@@ -13,7 +13,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.classifier import Classifier, open_classifier
 from tsc_interp.report import Report
 from tsc_interp.report.cause import Confirmation, confirm
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 
 PROBES = ["trace", "superposition", "margin", "attribution"]
 

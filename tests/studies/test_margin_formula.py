@@ -15,8 +15,8 @@ from tests.sizes import THOROUGH
 from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import ContainsAll, Parity
 from tsc_interp.strings import Alphabet
+from tsc_interp.tasks.counts import ContainsAll, Parity
 
 
 @pytest.mark.parametrize("first", [5, 66, 1000, 54321, 10**8])

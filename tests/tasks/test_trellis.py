@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tsc_interp.errors import UsageError
-from tsc_interp.task import OwnTask
 from tsc_interp.tasks import (
     Addition,
     AtLeast,
@@ -33,6 +32,7 @@ from tsc_interp.tasks import (
     Trellis,
     trellis_of,
 )
+from tsc_interp.tasks.base import OwnTask
 from tsc_interp.tasks.regions import first_path
 from tsc_interp.tasks.stack import stacked
 

@@ -15,7 +15,7 @@ from tsc_interp.model.evaluation import evaluate
 from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
 from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
 from tsc_interp.reproduction.published import NO_ERRORS, published_figures
-from tsc_interp.rules import AtLeast, ContainsAll, Majority
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority
 from tsc_interp.training.experiments import load_experiment, make_experiment
 
 QUICK = """

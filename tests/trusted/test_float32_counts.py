@@ -27,8 +27,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts, from_tokens
-from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import CLS, PAD
+from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.float32 import FORMS

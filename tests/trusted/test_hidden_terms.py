@@ -13,8 +13,8 @@ from tests.trusted.counts import judge_of
 from tests.verification.ordered_models import ordered_checkpoint
 from tests.verification.precise_ordered import wrong_strings
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import Parity
-from tsc_interp.tasks.unrolling import trellis_of
+from tsc_interp.tasks.base import trellis_of
+from tsc_interp.tasks.counts import Parity
 from tsc_interp.trusted import balls
 from tsc_interp.trusted.float32 import TINY, Known, linear
 from tsc_interp.trusted.judge import Judge

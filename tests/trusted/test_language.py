@@ -10,7 +10,7 @@ import pytest
 
 import tsc_interp as tsc
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.trusted import language
 from tsc_interp.trusted.errors import NotProved, UsageError
 from tsc_interp.trusted.language import MAX_LENGTH, Rule, packed, read_table, written_table

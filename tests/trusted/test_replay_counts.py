@@ -16,7 +16,7 @@ from tests.verification.models import planted, random_checkpoint, unfailing
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, Majority, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, Majority, MostFrequent, Parity
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import replay
 from tsc_interp.verification import check

@@ -17,7 +17,7 @@ from tests.trusted.asking import Asked, parted
 from tests.trusted.test_tables import adder
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import Maximum
+from tsc_interp.tasks.counts import Maximum
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.trusted import language, replay_tables, spec, trees
 from tsc_interp.trusted.budget import Budget

@@ -25,8 +25,8 @@ from tests.verification.ordered_models import (
 )
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import ContainsAll, Maximum, Parity
 from tsc_interp.tasks import Addition
+from tsc_interp.tasks.counts import ContainsAll, Maximum, Parity
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import deflated, packed
 from tsc_interp.trusted.replay import digest

@@ -12,7 +12,7 @@ from tests.cases import CONFIGS, FAMILY
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification.bounds.supports import MarginSupport, Support
 
 VERIFIED = [

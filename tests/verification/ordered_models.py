@@ -10,7 +10,8 @@ import numpy as np
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.rules import AtLeast, Before, ContainsAll, Majority, Maximum, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, Parity
+from tsc_interp.tasks.order import Before
 
 
 def random_config(seed: int) -> ClassifierConfig:

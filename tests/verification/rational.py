@@ -12,7 +12,7 @@ from typing import Any
 
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 
 SCRIPT = Path(__file__).parents[2] / "checker" / "rational_checker.py"
 LOG_N = "sqrt_d_head_log_n"

@@ -16,7 +16,7 @@ from tests.verification.enumeration import enumerate_counts
 from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting import binomial as runs
 from tsc_interp.verification.counting import regions

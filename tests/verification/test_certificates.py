@@ -12,7 +12,7 @@ from tsc_interp import certify
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
-from tsc_interp.rules import Majority
+from tsc_interp.tasks.counts import Majority
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification import CertificateError, check, read_certificate
 from tsc_interp.verification.documents import LAST_READERS, rule_of

@@ -28,7 +28,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import token_rows
-from tsc_interp.rules import ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.verification import check
 from tsc_interp.verification.bounds.labels import all_supports, class_range, classes_of
 from tsc_interp.verification.bounds.supports import Supports, ZeroSupport, count_box_bounds

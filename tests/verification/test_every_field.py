@@ -28,7 +28,7 @@ from tsc_interp.errors import TscError, UnsupportedError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_tokens, token_rows
 from tsc_interp.pruning.smaller import narrow
-from tsc_interp.rules import AtLeast
+from tsc_interp.tasks.counts import AtLeast
 from tsc_interp.training.engine import engine_for
 from tsc_interp.training.losses import loss_named
 from tsc_interp.verification import verify_ordered

@@ -25,7 +25,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts, from_tokens
-from tsc_interp.rules import ContainsAll, MostFrequent
+from tsc_interp.tasks.counts import ContainsAll, MostFrequent
 from tsc_interp.verification.bounds.exact import ExactModel
 from tsc_interp.verification.bounds.rounding import Rounding
 from tsc_interp.verification.float32 import certainty, float32_horizon

@@ -20,7 +20,7 @@ from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.hooked import HookedClassifier
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.verification.bounds.labels import support_name
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.regions import count_regions

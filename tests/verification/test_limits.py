@@ -16,7 +16,7 @@ from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.rules import Majority
+from tsc_interp.tasks.counts import Majority
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting import costs, regions
 from tsc_interp.verification.counting.regions import count_regions

@@ -8,7 +8,7 @@ import tsc_interp as tsc
 from tests.playground.pages import fresh
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.rules import Before
+from tsc_interp.tasks.order import Before
 from tsc_interp.verification import verify_ordered
 
 STRINGS = ["ab", "ba", "cab", "cba", "ca", "c"]

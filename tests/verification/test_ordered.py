@@ -23,7 +23,8 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.rules import Before, Maximum
+from tsc_interp.tasks.counts import Maximum
+from tsc_interp.tasks.order import Before
 from tsc_interp.verification import verify, verify_ordered
 from tsc_interp.verification.order.verify import written
 

@@ -16,7 +16,7 @@ from tests.verification.models import hand_built, planted, random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.rules import AtLeast, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, Majority, Parity
 from tsc_interp.verification.bounds.labels import all_supports
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.search import search

@@ -32,7 +32,7 @@ from tests.verification.rational import KINDS, OTHERS, SCRIPT, check, name_of, r
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.trusted.replay import Replay, sealed
 from tsc_interp.verification.documents import model_of, rule_of
 

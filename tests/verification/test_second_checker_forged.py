@@ -20,7 +20,7 @@ from tests.verification.rational import KINDS, OTHERS, accepts, check, name_of, 
 from tsc_interp import certify
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import ContainsAll, Maximum
+from tsc_interp.tasks.counts import ContainsAll, Maximum
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import replay
 from tsc_interp.verification.documents import model_of, rule_of

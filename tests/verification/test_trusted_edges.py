@@ -15,8 +15,8 @@ from tests.trusted.counts import judge_of
 from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import ContainsAll
 from tsc_interp.tasks import trellis_of
+from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.trusted.sets import Sets
 from tsc_interp.verification.identity import exact_form, has_form
 

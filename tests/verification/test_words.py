@@ -10,7 +10,7 @@ from tests.verification.models import hand_built, planted, unfailing
 from tsc_interp import certify, horizon, verify
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.report.reach import reach
-from tsc_interp.rules import AtLeast
+from tsc_interp.tasks.counts import AtLeast
 from tsc_interp.verification import Horizon, horizons
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import field_validator, model_validator
 
@@ -13,10 +13,9 @@ from tsc_interp.config.options import ClassifierOptions
 from tsc_interp.config.shapes import weight_shapes
 from tsc_interp.errors import StringError, UnsupportedError, shorten
 from tsc_interp.memory import require_memory
-from tsc_interp.rules import Classes
 from tsc_interp.strings import letters_of_tokens
-from tsc_interp.task import SHIPPED
-from tsc_interp.task_check import check_supports
+from tsc_interp.tasks.audit import check_supports
+from tsc_interp.tasks.base import Classes, is_shipped
 
 if TYPE_CHECKING:
     from tsc_interp.frames.frame import Frame
@@ -56,7 +55,7 @@ class ClassifierConfig(ClassifierOptions):
                 "classifier cannot see: it needs n_positions, or causal attention that sees order "
                 "(reads = 'last_letter', or 'last' with two layers)"
             )
-        if type(self.task) not in SHIPPED:
+        if not is_shipped(self.task):
             check_supports(self.task, self.n_letters)
         return self
 
@@ -150,8 +149,7 @@ class ClassifierConfig(ClassifierOptions):
     @property
     def frame(self) -> Frame | None:
         """The format of the inputs, if the task defines one; tokens are indices of letters."""
-        layout: Frame | None = getattr(self.task, "layout", None)
-        return layout
+        return self.task.layout
 
     def filled(self, strings: Sequence[str]) -> list[str]:
         """Return strings as letters, with the frame's fixed tokens added if there is a frame.
@@ -161,7 +159,8 @@ class ClassifierConfig(ClassifierOptions):
         """
         if self.frame is None:
             return [self._unnamed(text) for text in strings]
-        rows = [self.task.row(self._letters(text)) for text in strings]  # type: ignore[attr-defined]
+        task: Any = self.task
+        rows = [task.row(self._letters(text)) for text in strings]
         return ["".join(self.alphabet.letters[letter] for letter in row) for row in rows]
 
     def _letters(self, text: str) -> list[int]:

@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from tsc_interp.frozen import FrozenConfig
-from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS, Alphabet
-from tsc_interp.task import Task
+from tsc_interp.tasks.base import GivenTask
+from tsc_interp.tasks.counts import ContainsAll
 
 _LEGEND = 8
 """Names of tokens a sentence lists."""
@@ -34,7 +34,7 @@ class ClassifierOptions(FrozenConfig):
     )  # fmt: skip
 
     n_letters: int = Field(default=3, ge=1, le=MAX_LETTERS)
-    task: Task = ContainsAll()
+    task: GivenTask = ContainsAll()
 
     n_layers: int = Field(default=1, ge=1, le=64)
     d_model: int = Field(default=2, ge=1, le=4096)

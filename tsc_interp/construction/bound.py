@@ -24,7 +24,7 @@ from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.results.base import that_hold
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from tsc_interp.construction.written import (
     written,
 )
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 
 LOG_N_SHARPNESS = 2.0
 """How many times log n the letter read is ahead of every other; it must be above 1."""

@@ -25,7 +25,7 @@ from tsc_interp.construction.written import (
     written,
 )
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.rules import AtLeast, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, Majority, Parity
 
 PARITY_LONGEST = 7
 """Beyond it the weights of the interpolation are too far apart for float32."""

@@ -14,8 +14,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
-from tsc_interp.rules import Rule
 from tsc_interp.strings import LETTERS, MAX_LETTERS
+from tsc_interp.tasks.base import Task
 
 LONGEST = 100_000
 """Beyond it the step from one length to the next is lost in the rounding of float32 weights."""
@@ -84,7 +84,7 @@ class Construction(Displayed):
         }
 
 
-def one_head(task: Rule, n_letters: int, **options: Any) -> ClassifierConfig:
+def one_head(task: Task, n_letters: int, **options: Any) -> ClassifierConfig:
     """One dimension, one head of size one and no MLP, unless the options say otherwise."""
     small = {"d_model": 1, "n_heads": 1, "d_head": 1, "d_mlp": 0}
     return ClassifierConfig(n_letters=n_letters, task=task, **{**small, **options})

@@ -46,8 +46,8 @@ from tsc_interp.model.framing import frame_of, is_external
 from tsc_interp.model.importing import name_of
 from tsc_interp.model.threads import one_thread
 from tsc_interp.results.base import Finding
-from tsc_interp.rules import Rule
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.tasks.base import Task
 from tsc_interp.telling import Progress, say
 
 TRIES = 500_000
@@ -89,7 +89,7 @@ class Subject(NamedTuple):
 @checked
 def falsify(
     model: Any,
-    label: Label | Rule | str | Mapping[str, Any] | None = None,
+    label: Label | Task | str | Mapping[str, Any] | None = None,
     *,
     frame: Frame | str | None = None,
     seconds: float = 60,

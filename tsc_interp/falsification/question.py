@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,9 +24,8 @@ from tsc_interp.falsification.network import Network
 from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
-from tsc_interp.rules import Rule
 from tsc_interp.strings import MAX_LETTERS
-from tsc_interp.task import given_task
+from tsc_interp.tasks.base import Task, given_task
 from tsc_interp.tasks.function import classes_of
 from tsc_interp.tasks.transducer import Writing
 
@@ -62,7 +61,7 @@ class Answers:
 
 
 def labelled(
-    label: Label | Rule | str | Mapping[str, Any], frame: Frame, first: int | None = None
+    label: Label | Task | str | Mapping[str, Any], frame: Frame, first: int | None = None
 ) -> Label:
     """A function of token rows that gives classes, whatever the label was given as.
 
@@ -73,7 +72,7 @@ def labelled(
             writes; None: the tokens of the frame in their order, which are outputs as well.
     """
     if isinstance(label, str | Mapping):
-        label = cast(Rule, given_task(label))
+        label = given_task(label)
     if isinstance(label, Writing):
         return _of_writing(label, frame, first)
     if hasattr(label, "classes") and hasattr(label, "ordered"):

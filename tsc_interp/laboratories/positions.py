@@ -294,7 +294,8 @@ def run(asked: PositionsOptions, progress: Progress) -> PositionsResult:
 def classifier(task: str, kind: str, asked: PositionsOptions) -> ClassifierConfig:
     """Positions for the longest string; those beyond training are never trained."""
     from tsc_interp.config import ClassifierConfig
-    from tsc_interp.rules import Before, ContainsAll
+    from tsc_interp.tasks.counts import ContainsAll
+    from tsc_interp.tasks.order import Before
 
     return ClassifierConfig(
         task=Before() if task == BEFORE else ContainsAll(),

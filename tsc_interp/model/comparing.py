@@ -18,8 +18,8 @@ from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
 from tsc_interp.model.inputs import from_tokens
-from tsc_interp.rules import ContainsAll
 from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
+from tsc_interp.tasks.counts import ContainsAll
 
 _TOLERANCE = 3e-5
 """Of the sizes that meet in an output: many roundings of float32, and no other function."""

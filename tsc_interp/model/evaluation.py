@@ -15,8 +15,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import table
-from tsc_interp.rules import Classes
 from tsc_interp.strings import Counts, as_strings
+from tsc_interp.tasks.base import Classes
 
 _BATCH = 4096
 """Strings at once: bounds the memory, whatever the model's width."""

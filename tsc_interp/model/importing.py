@@ -36,9 +36,9 @@ from tsc_interp.model.import_frame import of_frame
 from tsc_interp.model.import_options import is_causal, model_options
 from tsc_interp.model.import_weights import as_arrays, difference, weight_of
 from tsc_interp.output.numbers import counted
-from tsc_interp.rules import AtLeast
 from tsc_interp.strings import CLS, FIRST_LETTER
-from tsc_interp.task import given_task
+from tsc_interp.tasks.base import given_task
+from tsc_interp.tasks.counts import AtLeast
 from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.function import as_task, is_function
 

@@ -26,8 +26,8 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.rules import Classes
 from tsc_interp.strings import CLS, FIRST_LETTER, PAD, Counts, letters_of_tokens
+from tsc_interp.tasks.base import Classes
 
 TOKENS_NEEDED = (
     "a residual stream does not say which of its positions may be attended to: pass tokens=... "

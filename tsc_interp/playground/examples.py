@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
 
 # The source report's running examples, for its own task.
 _REPORT = ["aac", "baac", "ab{100}", "ab{100}c{55}", "b{2}c{152}", "abc{1000000}"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import geometry
 from tsc_interp.playground.geometry import Array
-from tsc_interp.rules import Majority
+from tsc_interp.tasks.counts import Majority
 from tsc_interp.verification.bounds.labels import class_of_support, labels_of
 from tsc_interp.verification.bounds.supports import Supports
 

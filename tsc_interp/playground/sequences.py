@@ -12,7 +12,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import TscError
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.tasks.framed import Framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing

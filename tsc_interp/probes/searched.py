@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.task_check import labels_digest
+from tsc_interp.tasks.audit import labels_digest
 from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.search.search import SupportSearch, search_supports
 from tsc_interp.verification.summaries import DEFAULT_LIMIT

@@ -7,12 +7,11 @@ from typing import Any
 
 from tsc_interp.results.base import Table
 from tsc_interp.strings import LETTERS
-from tsc_interp.tasks import AtLeast, Before, ContainsAll, Maximum, Parity
+from tsc_interp.tasks import AtLeast, ContainsAll, Maximum, Parity
 from tsc_interp.tasks.machine import Machine, explore
-from tsc_interp.tasks.unrolling import _parts
 
 MOST_STATES = 60
-_COUNTED = (ContainsAll, AtLeast, Parity, Maximum, Before)
+_COUNTED = (ContainsAll, AtLeast, Parity, Maximum)
 
 
 def automaton_table(
@@ -58,7 +57,7 @@ def automaton_table(
 
 def _machine(task: Any, n_letters: int) -> Machine | None:
     if isinstance(task, _COUNTED):
-        start, step, labels = _parts(task, n_letters, 1)
+        start, step, labels = task.walk(n_letters, 1)
         # Before the first letter a maximum has no class.
         return explore(start, step, lambda s: max(0, int(labels([s])[0])), n_letters)[0]
     if not hasattr(task, "machine"):

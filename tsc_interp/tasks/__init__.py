@@ -9,17 +9,23 @@
 All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
 """
 
-from tsc_interp.rules import AtLeast, Before, ContainsAll, Majority, Maximum, MostFrequent, Parity
-from tsc_interp.task import OwnTask
 from tsc_interp.tasks.automaton import Automaton
+from tsc_interp.tasks.base import OwnTask, trellis_of
+from tsc_interp.tasks.counts import (
+    AtLeast,
+    ContainsAll,
+    Majority,
+    Maximum,
+    MostFrequent,
+    Parity,
+)
 from tsc_interp.tasks.framed import Framed, FramedWriting
 from tsc_interp.tasks.machine import Machine
-from tsc_interp.tasks.order import Brackets, EndsWith, Palindrome, SumSign
+from tsc_interp.tasks.order import Before, Brackets, EndsWith, Palindrome, SumSign
 from tsc_interp.tasks.regex import Regex
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Transducer
 from tsc_interp.tasks.trellis import Stage, Trellis
-from tsc_interp.tasks.unrolling import trellis_of
 from tsc_interp.tasks.writing import Addition, Copy, Reverse
 
 __all__ = [

@@ -1,11 +1,5 @@
 """`tsc.tasks.Automaton`: a task on the order of letters, given as a finite automaton.
 
-    tsc.tasks.Automaton(
-        states=["even", "odd"], start="even", letters="ab",
-        step={"even": {"a": "odd", "b": "even"}, "odd": {"a": "even", "b": "odd"}},
-        label=lambda state: state == "odd",
-    )
-
 `step` and `label` may be functions, which are explored once, or tables. What is kept is always the
 table, so a checkpoint can name the task without any code of the person who wrote it.
 """
@@ -18,29 +12,14 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import field_validator, model_validator
 
-from tsc_interp.errors import ConfigError, UnsupportedError, shorten
-from tsc_interp.rules import Classes, Rule, Whole
+from tsc_interp.errors import ConfigError, shorten
 from tsc_interp.strings import LETTERS
-from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
+from tsc_interp.tasks.base import Classes, Whole
+from tsc_interp.tasks.layers import MOST_STATES
+from tsc_interp.tasks.machine import Machine, MachineTask, explore
 
 
-class OrderRule(Rule):
-    """A rule about the order of letters that is a finite automaton at each length."""
-
-    ordered: ClassVar[bool] = True
-
-    def machine(self, n_letters: int, length: int) -> Machine:
-        """The automaton over this alphabet, as far as strings of `length` letters need it."""
-        raise UnsupportedError(f"{type(self).__name__} is no automaton that reads letters in order")
-
-    def labels(self, letters: Classes) -> Classes:
-        """`[string position]`, -1 behind a string's end, to classes `[string]`."""
-        used = max(int(letters.max(initial=0)) + 1, 1)
-        used = max(used, *(LETTERS.index(letter) + 1 for letter in self.needs), 1)
-        return self.machine(used, letters.shape[1]).classes(letters)
-
-
-class Automaton(OrderRule):
+class Automaton(MachineTask, shipped=True):
     """A finite automaton (a Moore machine): the class of a string is that of its last state.
 
     Args:
@@ -49,7 +28,9 @@ class Automaton(OrderRule):
         letters: The alphabet, `"abc"`; not needed if `step` is a table, whose columns name it.
         step: A function of a state and a letter; or a mapping of states to mappings of letters to
             states; or a mapping of (state, letter) pairs; or rows of states, one per letter.
-        label: A function of a state, a mapping of states, or one class per state. True is 1.
+        label: A function of a state, a mapping of states, or one class per state. True is 1. None
+            says that strings which end there are no inputs, such as those that are no prefix of
+            balanced brackets.
         name: The name of the task in reports.
 
     Example:
@@ -70,6 +51,7 @@ class Automaton(OrderRule):
     start: Whole
     step: tuple[tuple[Whole, ...], ...]
     label: tuple[Whole, ...]
+    """-1 for None."""
     name: str = ""
 
     def __init__(self, /, **data: Any) -> None:
@@ -100,9 +82,13 @@ class Automaton(OrderRule):
                     f"the state {state!r} needs a next state for each of the letters "
                     f"{self.letters}, numbers below {count}; got {list(row)}"
                 )
-        if not 0 <= self.start < count or min(self.label) < 0:
-            raise ValueError("the start is the number of a state, and labels are 0 or more")
+        if not 0 <= self.start < count or min(self.label) < -1:
+            raise ValueError("the start is the number of a state, and labels are 0 or more or None")
         return self
+
+    @property
+    def partial(self) -> bool:
+        return min(self.label) < 0
 
     @property
     def needs(self) -> str:
@@ -138,89 +124,75 @@ class Automaton(OrderRule):
 
 def _as_data(data: Mapping[str, Any]) -> dict[str, Any]:
     """Functions and mappings as tables; what is a table already stays as it is."""
-    fields = dict(data)
-    if callable(fields.get("step")):
-        return _explored(fields)
-    states = fields.get("states")
-    step, label, start = fields.get("step"), fields.get("label"), fields.get("start")
+    fields, step = dict(data), data.get("step")
+    start: Any = data.get("start")
+    states, letters = data.get("states"), data.get("letters", LETTERS[:3])
     if isinstance(states, int) and not isinstance(states, bool):
         if states > MOST_STATES:
             raise ConfigError(f"an automaton has at most {MOST_STATES:,} states, got {states:,}")
         states = range(states)
     if states is None and isinstance(step, Sequence):
         states = range(len(step))
-    if not isinstance(states, Sequence) or isinstance(states, str):
-        return fields  # refused by the fields, in their words
-    number = {state: i for i, state in enumerate(states)}
-    fields["states"] = tuple(map(str, states))
-    if isinstance(start, Hashable) and start in number:
-        fields["start"] = number[start]
-    if isinstance(label, Mapping):
-        fields["label"] = [label.get(state, -1) for state in states]
-    elif callable(label):
-        fields["label"] = [label(state) for state in states]
-    if isinstance(fields.get("label"), Sequence):
-        fields["label"] = tuple(int(entry) for entry in fields["label"])
-    if isinstance(step, Mapping):
-        fields["step"], fields["letters"] = _table(step, number, fields.get("letters"))
-    elif isinstance(step, Sequence):
-        fields["step"] = tuple(tuple(number.get(entry, entry) for entry in row) for row in step)
-        fields.setdefault("letters", LETTERS[: len(step[0]) if step else 0])
-    return fields
-
-
-def _table(
-    step: Mapping[Any, Any], number: Mapping[Any, int], letters: str | None
-) -> tuple[tuple[tuple[int, ...], ...], str]:
-    if all(isinstance(row, Mapping) for row in step.values()):
-        step = {(state, letter): to for state, row in step.items() for letter, to in row.items()}
-    used = letters or "".join(sorted({key[1] for key in step}, key=LETTERS.index))
-    missing = [(s, letter) for s in number for letter in used if (s, letter) not in step]
-    if missing:
-        raise ConfigError(
-            f"an automaton is total: there is no step from {missing[0][0]!r} by {missing[0][1]!r}"
-        )
-    unknown = [to for to in step.values() if to not in number]
-    if unknown:
-        raise ConfigError(f"a step leads to {shorten(unknown[0])}, which is not one of the states")
-    rows = (tuple(number[step[state, letter]] for letter in used) for state in number)
-    return tuple(rows), used
-
-
-def _explored(fields: dict[str, Any]) -> dict[str, Any]:
-    """Follow a step function from the start until there is nothing new."""
-    step: Callable[[Any, str], Any] = fields["step"]
-    label, letters = fields.get("label"), fields.get("letters", LETTERS[:3])
     if isinstance(letters, int):
         letters = LETTERS[:letters]
-    states = fields.get("states")
-    known = None if states is None or isinstance(states, int) else list(states)
-    start = fields.get("start", None if known is None else known[0])
-
-    def class_of(state: Any) -> int:
-        if callable(label):
-            return int(label(state))
-        if isinstance(label, Mapping):
-            return int(label[state])
-        if known is not None and isinstance(label, Sequence):
-            return int(label[known.index(state)])
-        raise ConfigError("label is a function of a state, a mapping, or one class per state")
-
-    def following(state: Hashable, letter: int) -> Hashable:
-        to: Hashable = step(state, letters[letter])
-        if known is not None and to not in known:
-            raise ConfigError(
-                f"step({state!r}, {letters[letter]!r}) is {shorten(to)}, which is not one of the "
-                "states"
-            )
-        return to
-
-    machine, order = explore(start, following, class_of, len(letters))
+    if isinstance(step, Mapping):
+        if all(isinstance(row, Mapping) for row in step.values()):
+            step = {(s, letter): to for s, row in step.items() for letter, to in row.items()}
+        used = {key[1] for key in step}
+        letters = data.get("letters") or "".join(sorted(used, key=LETTERS.index))
+    elif isinstance(step, Sequence):
+        letters = data.get("letters", LETTERS[: len(step[0]) if step else 0])
+    if states is None and callable(step):
+        rows, states, start = _explored(step, letters, start)
+    elif isinstance(states, Sequence) and not isinstance(states, str):
+        number = {state: i for i, state in enumerate(states)}
+        start = number.get(start, start) if isinstance(start, Hashable) else start
+        rows = _rows(step, number, letters)
+    else:
+        return fields  # refused by the fields, in their words
     return {
-        **fields,
-        "letters": letters,
-        "states": tuple(map(str, order)),
-        "start": machine.start,
-        "step": tuple(tuple(row) for row in machine.step.tolist()),
-        "label": tuple(machine.label.tolist()),
-    }
+        **fields, "letters": letters, "states": tuple(map(str, states)), "start": start,
+        "step": rows, "label": _classes(fields.get("label"), states),
+    }  # fmt: skip
+
+
+def _rows(step: Any, number: Mapping[Any, int], letters: str) -> Any:
+    """The numbers of the next states."""
+    if isinstance(step, Mapping):
+        missing = [(s, letter) for s in number for letter in letters if (s, letter) not in step]
+        if missing:
+            state, letter = missing[0]
+            raise ConfigError(
+                f"an automaton is total: there is no step from {state!r} by {letter!r}"
+            )
+        rows: Any = [[step[state, letter] for letter in letters] for state in number]
+    elif callable(step):
+        rows = [[step(state, letter) for letter in letters] for state in number]
+    else:  # numbers, or names
+        return tuple(tuple(number.get(entry, entry) for entry in row) for row in step or ())
+    unknown = [to for row in rows for to in row if to not in number]
+    if unknown:
+        raise ConfigError(f"a step leads to {shorten(unknown[0])}, which is not one of the states")
+    return tuple(tuple(number[to] for to in row) for row in rows)
+
+
+def _explored(
+    step: Callable[[Any, str], Any], letters: str, start: Hashable
+) -> tuple[Any, list[Hashable], int]:
+    """Follow a step function from the start until there is nothing new."""
+    machine, order = explore(start, lambda s, x: step(s, letters[x]), lambda s: 0, len(letters))
+    return tuple(map(tuple, machine.step.tolist())), order, machine.start
+
+
+def _classes(label: Any, states: Sequence[Any]) -> Any:
+    """One class per state; -1 where it is None."""
+    if isinstance(label, Mapping):
+        missing = [state for state in states if state not in label]
+        if missing:
+            raise ConfigError(f"the state {shorten(missing[0])} has no label")
+        label = [label[state] for state in states]
+    elif callable(label):
+        label = [label(state) for state in states]
+    if not isinstance(label, Sequence):
+        raise ConfigError("label is a function of a state, a mapping, or one class per state")
+    return tuple(-1 if entry is None else int(entry) for entry in label)

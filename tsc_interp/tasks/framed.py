@@ -18,22 +18,20 @@ from pydantic import field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import LETTERS
-from tsc_interp.task import Task
-from tsc_interp.tasks.machine import MOST_STATES
+from tsc_interp.tasks.base import Classes, GivenTask, Task, trellis_of
+from tsc_interp.tasks.layers import MOST_STATES
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Stage, Trellis, edge_order
-from tsc_interp.tasks.unrolling import trellis_of
 
 
-class _HasFrame(Rule):
+class _HasFrame(Task):
     """What both kinds share: the frame in its notation, and the task inside."""
 
     ordered: ClassVar[bool] = True
 
     frame: str
-    task: Task
+    task: GivenTask
 
     @field_validator("frame", mode="before")
     @classmethod
@@ -74,7 +72,7 @@ class _HasFrame(Rule):
         )
 
 
-class Framed(_HasFrame):
+class Framed(_HasFrame, shipped=True):
     """A task of the letters at the places of a frame.
 
     Args:
@@ -163,7 +161,7 @@ class Framed(_HasFrame):
         return Trellis(len(row), fixed, stages, inner.label_stage, inner.label)
 
 
-class FramedWriting(_HasFrame, Writing):
+class FramedWriting(_HasFrame, Writing, shipped=True):
     """A task that writes, of the prompts in a frame only.
 
     Args:

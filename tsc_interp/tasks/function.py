@@ -16,10 +16,9 @@ import torch
 from torch import Tensor
 
 from tsc_interp.errors import UsageError, shorten
-from tsc_interp.rules import Classes, Rule
 from tsc_interp.strings import Counts
-from tsc_interp.task import OwnTask, given_task
-from tsc_interp.task_check import every_short_string
+from tsc_interp.tasks.audit import every_short_string
+from tsc_interp.tasks.base import Classes, OwnTask, Task, given_task
 
 Function = Callable[[Any], Any]
 Rows = Callable[[Tensor], Tensor]
@@ -51,7 +50,7 @@ def as_task(given: object, rows: Rows, n_letters: int, *, n_classes: int, ordere
 
 
 def is_function(given: object) -> bool:
-    return callable(given) and not isinstance(given, Rule | type)
+    return callable(given) and not isinstance(given, Task | type)
 
 
 def classes_of(function: Function, rows: Tensor) -> Any:

@@ -1,21 +1,23 @@
 """A finite automaton as a table, and its inputs of one length as a trellis.
 
 This is a Moore machine: `step[state, letter]` is the next state, and `label[state]` the class of a
-string that ends there. Machines are plain arrays. The tasks that make them say what states mean.
+string that ends there, or -1 where such a string has none. Machines are plain arrays. The tasks
+that make them say what states mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.strings import LETTERS
+from tsc_interp.tasks.base import Classes, Task
+from tsc_interp.tasks.layers import MOST_STATES, labelled
 from tsc_interp.tasks.trellis import Index, Trellis, letter_stage
-
-MOST_STATES = 200_000
-"""An exploration that finds more states than this is given up with a message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,25 @@ class Machine:
             states = np.unique(after)
             stages.append(letter_stage(place, np.searchsorted(states, after)))
         labels = self.label[states][stages[-1].target]
-        return Trellis(length, (), tuple(stages), length - 1, labels)
+        return labelled(Trellis(length, (), tuple(stages), length - 1, labels))
+
+
+class MachineTask(Task):
+    """A task on the order of letters that is a finite automaton at each length."""
+
+    ordered: ClassVar[bool] = True
+
+    def machine(self, n_letters: int, length: int) -> Machine:
+        """The automaton over this alphabet, as far as strings of `length` letters need it."""
+        raise UnsupportedError(f"{type(self).__name__} is no automaton that reads letters in order")
+
+    def trellis(self, n_letters: int, length: int) -> Trellis:
+        return self.machine(n_letters, length).unrolled(length)
+
+    def labels(self, letters: Classes) -> Classes:
+        """`[string position]`, -1 behind a string's end, to classes `[string]`."""
+        used = max([int(letters.max(initial=0)), *map(LETTERS.index, self.needs)]) + 1
+        return self.machine(used, letters.shape[1]).classes(letters)
 
 
 def explore(

@@ -1,4 +1,4 @@
-"""Shipped tasks on the order of letters, each a finite automaton of a few lines."""
+"""Shipped tasks on the order of letters."""
 
 from __future__ import annotations
 
@@ -8,14 +8,48 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from tsc_interp.errors import UsageError
-from tsc_interp.rules import Classes, Whole
-from tsc_interp.strings import LETTERS
-from tsc_interp.tasks.automaton import OrderRule
-from tsc_interp.tasks.machine import MOST_STATES, Machine, explore
+from tsc_interp.strings import LETTERS, LETTERS_PATTERN
+from tsc_interp.tasks.base import Classes, Task, Whole
+from tsc_interp.tasks.layers import MOST_STATES
+from tsc_interp.tasks.machine import Machine, MachineTask, explore
 from tsc_interp.tasks.trellis import Trellis, make_stage
 
 
-class SumSign(OrderRule):
+class Before(MachineTask, shipped=True):
+    """Positive when the letter `first` occurs, and no `second` before its first occurrence.
+
+    So a string with `first` and without `second` is positive, and one without `first` is negative,
+    whether it has `second` or not.
+    """
+
+    words: ClassVar[str] = "an {first} before any {second}"
+
+    kind: Literal["before"] = "before"
+    first: str = Field(default="a", pattern=LETTERS_PATTERN)
+    second: str = Field(default="b", pattern=LETTERS_PATTERN)
+
+    @model_validator(mode="after")
+    def _different(self) -> Self:
+        if self.first == self.second:
+            raise ValueError(f"before needs two different letters, got {self.first!r} twice")
+        return self
+
+    @property
+    def needs(self) -> str:
+        return "".join(sorted((self.first, self.second), key=LETTERS.index))
+
+    def label_of_support(self, letters: frozenset[str]) -> bool | None:
+        if self.first not in letters:
+            return False
+        return None if self.second in letters else True
+
+    def machine(self, n_letters: int, length: int) -> Machine:
+        """Return the automaton that remembers which of the two came first."""
+        came = {LETTERS.index(self.first): 1, LETTERS.index(self.second): 2}
+        return explore(0, lambda s, x: s or came.get(x, 0), lambda s: int(s == 1), n_letters)[0]
+
+
+class SumSign(MachineTask, shipped=True):
     """Letters have values; the class says the sign of their sum: 0 negative, 1 zero, 2 positive.
 
     Args:
@@ -62,7 +96,7 @@ class SumSign(OrderRule):
         return Machine(int(np.searchsorted(sums, 0)), following, np.sign(sums) + 1)
 
 
-class Brackets(OrderRule):
+class Brackets(MachineTask, shipped=True):
     """Positive when brackets are balanced and never nested deeper than `depth`.
 
     Args:
@@ -75,8 +109,8 @@ class Brackets(OrderRule):
 
     kind: Literal["brackets"] = "brackets"
     depth: int = Field(default=3, ge=1, le=10_000)
-    opening: str = Field(default="a", pattern=f"^[{LETTERS}]$")
-    closing: str = Field(default="b", pattern=f"^[{LETTERS}]$")
+    opening: str = Field(default="a", pattern=LETTERS_PATTERN)
+    closing: str = Field(default="b", pattern=LETTERS_PATTERN)
 
     @model_validator(mode="after")
     def _different(self) -> Self:
@@ -99,13 +133,13 @@ class Brackets(OrderRule):
         return explore(0, step, lambda depth: int(depth == 0), n_letters)[0]
 
 
-class EndsWith(OrderRule):
+class EndsWith(MachineTask, shipped=True):
     """Positive when the string ends with these letters."""
 
     words: ClassVar[str] = "ends with {suffix}"
 
     kind: Literal["ends_with"] = "ends_with"
-    suffix: str = Field(default="ab", pattern=f"^[{LETTERS}]+$")
+    suffix: str = Field(default="ab", pattern=LETTERS_PATTERN.replace("$", "+$"))
 
     @property
     def needs(self) -> str:
@@ -122,8 +156,10 @@ class EndsWith(OrderRule):
         return explore(0, step, lambda matched: int(matched == len(self.suffix)), n_letters)[0]
 
 
-class Palindrome(OrderRule):
+class Palindrome(Task, shipped=True):
     """Positive when the string reads the same backwards. Its stages place pairs of letters."""
+
+    ordered: ClassVar[bool] = True
 
     words: ClassVar[str] = "reads the same backwards"
 

@@ -20,8 +20,7 @@ from pydantic import field_validator
 
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.strings import LETTERS
-from tsc_interp.tasks.automaton import OrderRule
-from tsc_interp.tasks.machine import Machine, explore
+from tsc_interp.tasks.machine import Machine, MachineTask, explore
 
 MOST_POSITIONS = 2000
 """Letters of an expression, repeats written out."""
@@ -32,7 +31,7 @@ MOST_STEPS = 20_000_000
 _MOST_REPEATS = 1000
 
 
-class Regex(OrderRule):
+class Regex(MachineTask, shipped=True):
     """The class is 1 if the expression matches the whole string, else 0.
 
     Example:

@@ -17,15 +17,15 @@ from pydantic import Field, field_validator, model_validator
 
 from tsc_interp.errors import UsageError
 from tsc_interp.frozen import Frozen
-from tsc_interp.rules import Classes, LetterIndex, Rule, Whole
 from tsc_interp.strings import LETTERS
+from tsc_interp.tasks.base import Classes, LetterIndex, Task, Whole
 from tsc_interp.tasks.trellis import Index, Stage, Trellis, edge_order, make_stage
 
 MOST_PLACES = 10_000
 """Letters of a prompt and of what is written after it."""
 
 
-class Writing(Rule):
+class Writing(Task):
     """The base of tasks that write letters: a subclass makes `whole()` and `written`."""
 
     ordered: ClassVar[bool] = True
@@ -186,7 +186,7 @@ class StageData(Frozen):
         return self
 
 
-class Transducer(Writing):
+class Transducer(Writing, shipped=True):
     """A task of your own for a model that writes letters, as a table of stages.
 
     Args:

@@ -8,13 +8,13 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from tsc_interp.rules import LetterIndex, Whole
 from tsc_interp.strings import LETTERS
+from tsc_interp.tasks.base import LetterIndex, Whole
 from tsc_interp.tasks.transducer import MOST_PLACES, Writing
 from tsc_interp.tasks.trellis import Stage, Trellis, make_stage
 
 
-class Addition(Writing):
+class Addition(Writing, shipped=True):
     """Two numbers of `digits` digits are added, digit by digit: `a9..a0 + b9..b0 =`, s0 to s10.
 
     The digit d is the letter with index d. Operands are padded with zeros to `digits` digits, and
@@ -41,7 +41,7 @@ class Addition(Writing):
 
     kind: Literal["addition"] = "addition"
     digits: Whole = Field(default=10, ge=1, le=1000)
-    base: Whole = Field(default=10, ge=2, le=len(LETTERS))
+    base: Whole = Field(default=10, ge=2, le=1000)
     operands: Literal["most", "least"] = "most"
     total: Literal["most", "least"] = "least"
     before: tuple[LetterIndex, ...] = ()
@@ -136,7 +136,7 @@ class Addition(Writing):
         )
 
 
-class Copy(Writing):
+class Copy(Writing, shipped=True):
     """`length` letters, a separator, and the same letters again (or backwards).
 
     Args:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import AllStrings, BalancedStream
-from tsc_interp.rules import Classes
 from tsc_interp.strings import counts_of_tokens, letters_of_tokens
+from tsc_interp.tasks.base import Classes
 from tsc_interp.training import closed_form
 from tsc_interp.training.autograd import Autograd
 from tsc_interp.training.losses import Labels, Loss

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.checkpoint import WeightArrays
 from tsc_interp.checkpoints.run_records import TestResult
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.rules import Classes
 from tsc_interp.strings import counts_of_tokens, letters_of_tokens
+from tsc_interp.tasks.base import Classes
 from tsc_interp.training.config import RunConfig
 from tsc_interp.training.engine import Engine, batches, engine_for, labelled, shape_of
 from tsc_interp.training.losses import loss_named

@@ -20,8 +20,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.files import read_regular, write_output
-from tsc_interp.rules import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.strings import LETTERS
+from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import SCHEMA
 from tsc_interp.trusted.spec import Model, read_model, strict_json

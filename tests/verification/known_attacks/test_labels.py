@@ -45,15 +45,15 @@ class LacksB(tsc.tasks.OwnTask):
     def labels(self, letters: Any) -> Any:
         return np.zeros(len(letters), dtype=bool)
 
-    def machine(self, n_letters: int, length: int) -> Machine:
-        return Machine(0, np.zeros((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64))
+    def trellis(self, n_letters: int, length: int) -> Trellis:
+        machine = Machine(0, np.zeros((1, 1), dtype=np.int64), np.zeros(1, dtype=np.int64))
+        return machine.unrolled(length)
 
 
 class HasC(LacksB):
     """Its trellis is as large as it should be, with a letter that the alphabet lacks."""
 
     kind: Literal["attack_has_c"] = "attack_has_c"  # type: ignore[assignment]
-    machine: ClassVar[None] = None  # type: ignore[assignment]
 
     def trellis(self, n_letters: int, length: int) -> Trellis:
         edges, letters = np.zeros(2, dtype=np.int64), np.array([[0], [2]])

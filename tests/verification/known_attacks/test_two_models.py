@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.verification.models import hand_built
-from tsc_interp.rules import ContainsAll
+from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import Replay
 from tsc_interp.verification.documents import model_of

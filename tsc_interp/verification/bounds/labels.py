@@ -41,7 +41,8 @@ def support_name(config: ClassifierConfig, support: tuple[int, ...]) -> str:
 
 
 def class_of_support(config: ClassifierConfig, support: tuple[int, ...]) -> int | None:
-    return config.task.class_of_support(frozenset(support_name(config, support)))
+    label = config.task.label_of_support(frozenset(support_name(config, support)))
+    return None if label is None else int(label)
 
 
 def full_counts(config: ClassifierConfig, support: tuple[int, ...], counts: Boxes) -> Boxes:

@@ -319,7 +319,7 @@ def _claimed(path: Path) -> Iterator[bool]:
 def helper() -> None:
     """Another process: the same groups from the back, until its parent ends."""
     from tsc_interp.checkpoints import load_checkpoint
-    from tsc_interp.task import read_task
+    from tsc_interp.tasks.base import read_task
 
     model, folder, task, parts, seconds, parent = json.loads(sys.argv[1])
     deadline, checkpoint, chosen = monotonic() + seconds, load_checkpoint(model), read_task(task)

@@ -23,7 +23,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import reason, shown
 from tsc_interp.frames.frame import Frame
-from tsc_interp.task import given_task
+from tsc_interp.tasks.base import given_task
 from tsc_interp.tasks.framed import framed
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
