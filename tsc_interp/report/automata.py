@@ -50,7 +50,8 @@ def automaton_table(
     rows = []
     for state, name in called.items():
         label = int(machine.label[state])
-        answer = classes[label] if label < len(classes) else f"class {label}"
+        answer = classes[label] if 0 <= label < len(classes) else f"class {label}"
+        answer = "no input" if label < 0 else answer
         rows.append((name, *(called[to] for to in machine.step[state].tolist()), answer))
     return Table.from_rows(task.describe(), ("state", *letters, "answer"), rows)
 
