@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tsc_interp.cli import main
+from tsc_interp.cli import common, main
 
 SCRIPT = Path(sys.executable).parent / "tsc-interp"
 
@@ -58,6 +58,20 @@ def test_an_ascii_terminal_is_enough() -> None:
     assert done.stderr.startswith(b"tsc-interp: no checkpoint 'nam")
     assert done.stderr.isascii()
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_count_that_goes_on_is_told_only_now_and_then_in_a_pipe(monkeypatch, capsys) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(common, "monotonic", lambda: clock[0])
+    with common.working() as say:
+        for doing, seconds in (
+            ("loading", 0), ("1 of 7 sets", 1), ("2 of 7 sets", 2), ("1 of 2 files", 3),
+            ("3 of 7 sets", 12), ("4 of 7 sets", 13), ("loading", 14),
+        ):  # fmt: skip
+            clock[0] = seconds
+            say(doing)
+    said = capsys.readouterr().err.splitlines()
+    assert said == ["loading", "1 of 7 sets", "1 of 2 files", "3 of 7 sets", "loading"]
 
 
 def test_ctrl_c_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch, capsys) -> None:

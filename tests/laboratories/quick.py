@@ -24,7 +24,7 @@ SMALLER: dict[str, dict[str, Any]] = {
     "pretrain": {"seeds": 2, "pretrain_steps": 4, "finetune_steps": 3},
     "positions": {"batches": 6, "epochs": 2, "max_length": 7},
     "failures": {"seeds": 3, "cells": "length=10"},
-    "efficient": {"lengths": (16,), "seeds": 1, "steps": 4, "test": 100, "max_length": 9},
+    "efficient": {"max_length": 9},
     "image": {"steps": 6, "test": 100},
 }  # fmt: skip
 """What a contract needs of a quick run; the docs build makes every quick run as it stands."""

@@ -22,29 +22,6 @@ def result():
     return small("attention")
 
 
-@pytest.mark.parametrize("keys", [2, 3, 40, 1000])
-@pytest.mark.parametrize("epsilon", [0.3, 1e-3, 1e-9])
-def test_the_margin_gives_exactly_that_weight_and_no_less_does(epsilon, keys):
-    scores = np.zeros(keys)
-    scores[1] = attention.margin_for(epsilon, keys)
-    assert 1 - softmax(scores)[1] == pytest.approx(epsilon, rel=1e-6)
-    scores[1] *= 0.999
-    assert softmax(scores)[1] < 1 - epsilon
-    # Others that score less only help: the equal ones are the worst case.
-    scores[1] /= 0.999
-    scores[0] -= 1.0
-    assert softmax(scores)[1] >= 1 - epsilon
-
-
-@pytest.mark.parametrize(("scale", "keys"), [(0.5, 2), (3.0, 7), (8.0, 300)])
-def test_an_average_of_orthonormal_keys(scale, keys):
-    """With the keys as vectors, turned by a random rotation."""
-    turned, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((keys, keys)))
-    weights = softmax(turned @ (scale * (turned[0] + turned[1])))
-    assert weights[:2].sum() == pytest.approx(attention.weight_on_pair(scale, keys))
-    assert weights[0] == pytest.approx(weights[1])
-
-
 @pytest.mark.parametrize(("mean", "deviation"), [(0.0, 0.3), (1.5, 2.0), (8.0, 6.0)])
 def test_moments_of_a_logistic_of_a_normal_by_another_quadrature(mean, deviation):
     def moment(power: int) -> float:
@@ -152,20 +129,10 @@ def test_what_is_said_follows_the_numbers(result):
     assert both[0] == pytest.approx(both[1], abs=0.03)
 
 
-def test_no_table_misses_a_look_up_by_more_than_its_bound(result):
-    """And the bound is reached where all other scores are equal and all other values the same."""
-    assert result.of_bound() <= 1
-    scores = np.array([2.0, 1.5, 1.5, 1.5, 1.5])
-    weights = softmax(scores / 0.25)
-    assert 1 - weights[0] == pytest.approx(attention.bound(np.array(0.5 / 0.25), 5))
-    medians = np.median(result.sharp.at(quantity="missed"), axis=1)
-    assert (np.diff(medians) < 0).all()  # temperatures fall
-
-
 def test_written_matrices_look_up_and_x_itself_cannot(result):
     """The written ones by hand, with numpy: scores C k_i · k_j, whatever the rotation."""
     turn = attention.rotation(np.random.default_rng(8))
-    keys, values, _ = attention.draw_tables(np.random.default_rng(4), 7)
+    keys, values = attention.draw_tables(np.random.default_rng(4), 7)
     items = torch.from_numpy(np.concatenate([keys, values], axis=-1)).float()
     asked = np.concatenate([keys[:, 3] @ turn.T, np.zeros((7, attention.VALUE))], axis=-1)
     outputs, _ = attention.look_up(attention.written(turn), items, torch.from_numpy(asked).float())

@@ -169,7 +169,7 @@ def test_the_bounds_are_the_formulas_and_the_source_is_looser():
 
 
 def test_the_laboratory_refuses_lengths_out_of_reach():
-    for options in ({"lengths": (1,)}, {"lengths": (2000,)}, {"max_length": 500}, {"delta": 0.0}):
+    for options in ({"beyond": 1}, {"beyond": 2000}, {"max_length": 500}, {"delta": 0.0}):
         with pytest.raises(ConfigError):
             tsc.lab("bounds", **options)
 

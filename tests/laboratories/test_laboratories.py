@@ -108,7 +108,7 @@ def test_bad_options_are_refused_before_anything_is_done(tmp_path, capsys, monke
         (["atention"], "did you mean 'attention'"),
         (["attention", "--draws", "3"], "draws = 3"),
         (["attention", "--draws", "many"], "expected a whole number"),
-        (["attention", "--alphas", "0,x"], "alphas.1 = 'x'"),
+        (["attention", "--scales", "1,x"], "scales.1 = 'x'"),
         (["attention", "--depth", "2"], "--depth"),
     ):
         assert main(["lab", *words]) == 2

@@ -6,6 +6,7 @@ Import-light on purpose: `tsc-interp --help` reads this file and must answer at 
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -256,9 +257,27 @@ class Pace:
         return f"{before}{minutes} min {seconds} s left" if minutes else f"{before}{seconds} s left"
 
 
+def in_lines(console: Console) -> Callable[[str], None]:
+    """Print what is being done; a count that goes on, such as `2 of 7 sets`, only now and then."""
+    from tsc_interp.output.visible import visible
+
+    due: dict[str, float] = {}
+
+    def say(doing: str) -> None:
+        kind = re.sub(r"\d[\d,]* of ", "", doing)
+        if kind == doing or monotonic() >= due.get(kind, 0.0):
+            due[kind] = monotonic() + _SECONDS_BETWEEN_LINES
+            console.print(visible(doing), soft_wrap=True)
+
+    return say
+
+
 @contextmanager
 def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Say what is being done: a spinner on a terminal, a plain line each in a pipe."""
+    """Say what is being done: a spinner on a terminal, plain lines in a pipe.
+
+    A count that goes on, as `2 of 7 sets`, gets a line in a pipe only every ten seconds.
+    """
     from rich.text import Text
 
     from tsc_interp.output.visible import visible
@@ -274,7 +293,7 @@ def working(quiet: bool = False) -> Iterator[Callable[[str], None]]:
 
             yield spin
     else:
-        yield lambda doing: console.print(visible(doing), soft_wrap=True)
+        yield in_lines(console)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from tsc_interp.cli.common import (
     JsonOption,
     ModelArgument,
     QuietOption,
+    in_lines,
     messages,
     named_model,
     only,
@@ -142,7 +143,7 @@ def _verify_ordered(loaded: Checkpoint, quiet: bool, **options: Any) -> OrderedV
 
     console = messages(quiet)
     console.print("deciding every input")
-    with share_done(console, "all inputs") as share, told(console.print):
+    with share_done(console, "all inputs") as share, told(in_lines(console)):
         verdict = verify(loaded, progress=share, **options)
     assert isinstance(verdict, OrderedVerdict)
     return verdict
@@ -165,7 +166,7 @@ def _verify(loaded: Checkpoint, max_length: int, options: Any, quiet: bool) -> V
             tell(done / total)
 
     words = f"{total:,} count vectors"
-    doing = console.print if options["certify"] or options["horizon"] else None
+    doing = in_lines(console) if options["certify"] or options["horizon"] else None
     with told(doing), share_done(console, words) if shown else nullcontext(None) as tell:
         return verify_counts(
             loaded, max_length, **options,

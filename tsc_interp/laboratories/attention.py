@@ -21,12 +21,7 @@ wanted outputs are c_1 = u_b - u_c and c_2 = u_b. V = (u_b u_bᵀ - u_c u_cᵀ)/
 Q = (u_d u_aᵀ + u_c u_dᵀ)/γ² give them. The source prints a minus before u_c u_dᵀ; both versions are
 computed.
 
-**Look-up.** A look-up returns the value v_* of the key with the highest score. Attention at
-temperature T returns Σ w_i v_i with w = softmax(s / T). If s_* leads every other of n scores by at
-least g, then 1 - w_* ≤ r / (1 + r) with r = (n - 1) exp(-g/T), and the output is at most
-(1 - w_*) D from v_*, where D is the farthest that a value is from v_*.
-
-**Matrices.** Items are x_i = [k_i ; v_i]. A query [R k_j ; 0] asks for v_j in a code of its own: R
+**Look-up.** Items are x_i = [k_i ; v_i]. A query [R k_j ; 0] asks for v_j in a code of its own: R
 is one unknown rotation. With x itself as queries, keys and values, scores are R k_j · k_i, which
 says nothing about j. W_Q, W_K and W_V are learned from answers alone; W_Q = C Rᵀ, W_K = I does it.
 """
@@ -50,13 +45,10 @@ from tsc_interp.laboratories.base import (
     option,
 )
 from tsc_interp.results.intervals import told_share
-from tsc_interp.results.views import Heat, Lines, Rows, shown
+from tsc_interp.results.views import Lines, Rows, shown
 
 Floats = NDArray[np.float64]
-Whole = Annotated[int, Field(ge=2, le=1_000_000)]
 Scale = Annotated[float, Field(gt=0, le=200)]
-Small = Annotated[float, Field(ge=0, le=10)]
-Temperature = Annotated[float, Field(ge=1e-4, le=100)]
 
 CASES = ("none varies", "only a varies", "both vary")
 """How many of the two keys vary in norm."""
@@ -78,7 +70,7 @@ TESTED = 500
 
 
 class AttentionOptions(LabOptions):
-    QUICK: ClassVar = {"draws": 2_000, "lookups": 60, "learning_steps": 300}
+    QUICK: ClassVar = {"draws": 2_000, "learning_steps": 300}
 
     draws: int = option(40_000, "Draws of the keys per cell.", ge=100, le=2_000_000)
     seed: int = option(0, "Of the draws.", ge=0)
@@ -86,12 +78,7 @@ class AttentionOptions(LabOptions):
     scales: tuple[Scale, ...] = option(
         (0.5, 1, 2, 4, 8, 16, 32, 64), "C, the queries' scale.", min_length=1
     )
-    alphas: tuple[Small, ...] = option((0.0, 0.01), "Variance in every direction.", min_length=1)
-    keys: tuple[Whole, ...] = option((2, 16, 256, 1024), "Numbers of keys.", min_length=1)
-    temperatures: tuple[Temperature, ...] = option(
-        (1, 0.3, 0.1, 0.03, 0.01), "T of softmax(s / T).", min_length=1
-    )
-    lookups: int = option(300, "Tables looked up in.", ge=10, le=5000)
+    alpha: float = option(0.0, "The variance of a key in every direction.", ge=0, le=10)
     learning_steps: int = option(1000, "To learn W_Q, W_K and W_V in.", ge=1, le=50_000)
 
 
@@ -99,18 +86,8 @@ class AttentionResult(LabResult):
     probe: ClassVar[str] = "attention"
 
     options: AttentionOptions
-    moments: Annotated[LabeledArray, Rows("The share of v_a in the output (a half is wanted)")]
-    """`[case design alpha scale statistic]`."""
-    coefficients: LabeledArray
-    """`[output sign vector]`."""
-    plain: LabeledArray
-    """`[added multiple vector]`: c_2 without matrices, for x_2 = u_a + multiple * added."""
-    leads: LabeledArray
-    """`[added multiple]`: by how much x_2's score of itself leads, in units of gamma squared."""
-    margins: Annotated[LabeledArray, Rows("The lead that a copy needs, by number of keys")]
-    """`[weight keys]`."""
-    sharp: LabeledArray
-    """`[temperature table quantity]`: lead over T, distance from the look-up, its bound; in D."""
+    moments: LabeledArray
+    """`[case design scale statistic]`: of the share of v_a in the output; a half is wanted."""
     matrices: Annotated[LabeledArray, Rows("A look-up in another code, without and with matrices")]
     """`[form statistic]`: how often the right item leads, and the output's distance from its value
     (root mean square, 1 for an answer of zero)."""
@@ -122,42 +99,24 @@ class AttentionResult(LabResult):
     @shown(Lines(
         "One head swings, two heads hold",
         "The standard deviation of v_a's share over draws of keys whose norm varies (both vary, "
-        "alpha {result.options.alphas[0]:g}): closed forms and draws. Wanted is 0; one head that "
+        "alpha {result.options.alpha:g}): closed forms and draws. Wanted is 0; one head that "
         "gives all to v_a or to v_b has 0.5.",
-        x="C", y="deviation of v_a's share", form=".3f", log_x=True, table=False, name="swing",
+        x="C", y="deviation of v_a's share", form=".3f", log_x=True, name="swing",
     ))  # fmt: skip
     def swing(self) -> LabeledArray:
-        alpha, statistics = self.options.alphas[0], MOMENTS[2:]
         rows = {
             f"{design}{statistic.removeprefix('deviation').replace(' ', ', ')}":
-            self.moments.at(case="both vary", design=design, alpha=alpha, statistic=statistic)
+            self.moments.at(case="both vary", design=design, statistic=statistic)
             for design in DESIGNS
-            for statistic in statistics
+            for statistic in MOMENTS[2:]
         }  # fmt: skip
         scales = self.moments.labels["scale"]
         return LabeledArray.of(list(rows.values()), design=list(rows), scale=scales)
 
-    @shown(Heat(
-        "The construction at γ = 6",
-        "Coefficients of the outputs. Wanted are c_1 = u_b - u_c and c_2 = u_b. With the printed "
-        "minus c_1 is half of u_b and has no u_c; c_2 does not depend on that sign.",
-        form=".2f", name="construction",
-    ))  # fmt: skip
+    @shown(Rows("The construction at γ = 6"))
     def construction(self) -> LabeledArray:
-        return self.coefficients
-
-    @shown(Lines(
-        "A look-up as the limit of sharp attention",
-        "Medians over {result.options.lookups} tables of 16 keys, in units of the farthest value. "
-        "No table misses by more than its own bound.",
-        x="temperature T", y="distance from the look-up", log_x=True, log_y=True, name="look-up",
-    ))  # fmt: skip
-    def by_temperature(self) -> LabeledArray:
-        medians = np.median(self.sharp.array[..., 1:], axis=1).T
-        temperatures = self.sharp.labels["temperature"]
-        return LabeledArray.of(
-            np.maximum(medians, 1e-12), quantity=("missed", "bound"), temperature=temperatures
-        )
+        built = np.stack([outputs(sign, GAMMA) for sign in SIGNS.values()], axis=1)
+        return LabeledArray.of(built, output=("c_1", "c_2"), sign=SIGNS, vector=VECTORS)
 
     @property
     def shown_scale(self) -> float:
@@ -167,38 +126,35 @@ class AttentionResult(LabResult):
     @property
     def swings(self) -> bool:
         """Whether one head's shares have two peaks, at the scale that is shown."""
-        norms = 2 * self.options.spread + 4 * self.options.alphas[0]
+        norms = 2 * self.options.spread + 4 * self.options.alpha
         return self.shown_scale**2 * norms > 2
 
-    def deviation(self, case: str, design: str, alpha: float) -> float:
-        at = {"case": case, "design": design, "alpha": alpha, "scale": self.shown_scale}
-        return float(self.moments.at(**at, statistic="deviation"))
+    @property
+    def apart(self) -> float:
+        """The most that a drawn mean or deviation differs from its closed form."""
+        mean, mean_drawn, deviation, drawn = np.moveaxis(self.moments.array, -1, 0)
+        return float(max(np.abs(mean - mean_drawn).max(), np.abs(deviation - drawn).max()))
 
-    def of_bound(self) -> float:
-        """The most that any table misses of its bound, where rounding cannot decide that."""
-        missed, bound = (self.sharp.at(quantity=name) for name in ("missed", "bound"))
-        seen = bound > 1e-12
-        return float((missed[seen] / bound[seen]).max(initial=0.0))
+    def deviation(self, case: str, design: str) -> float:
+        at = {"case": case, "design": design, "scale": self.shown_scale}
+        return float(self.moments.at(**at, statistic="deviation"))
 
     # -- findings ----------------------------------------------------------------------------------
 
     def conclude(self) -> Iterator[Finding]:
         yield self._swing()
-        yield self._turned()
-        yield from self._construction()
+        yield self._construction()
         yield self._plain()
-        yield self._copying()
-        yield self._agreement()
-        yield self._sharp()
         yield self._matrices()
 
     def _swing(self) -> Finding:
-        alpha, spread = self.options.alphas[0], self.options.spread
+        spread = self.options.spread
         one, two, single, pair = (
-            self.deviation(case, design, alpha) for case in CASES[:0:-1] for design in DESIGNS
+            self.deviation(case, design) for case in CASES[:0:-1] for design in DESIGNS
         )
         swings = self.swings
         verb = "does not return their average but swings between" if swings else "mixes"
+        lost = turned(spread)
         return Finding.of(
             f"When the norms of k_a and k_b vary (variance {spread:g}), one head whose query asks "
             f"for both with C = {self.shown_scale:g} {verb} v_a and v_b: the share of v_a has "
@@ -206,94 +162,38 @@ class AttentionResult(LabResult):
             f"one for each key, it is {two:.3f}. If only k_a varies: {single:.3f} and {pair:.3f}. "
             "The density of one head's share has two peaks where the variance of its logit "
             f"exceeds 2, so from C = {math.sqrt(1 / spread):.3f} on if both vary, and from "
-            f"{math.sqrt(2 / spread):.3f} if only k_a does.",
-            {"one head": one, "two heads": two, "one head, a": single, "two heads, a": pair},
+            f"{math.sqrt(2 / spread):.3f} if only k_a does. Two heads are not perfect either: a "
+            f"norm drawn from N(1, {spread:g}) is below zero in {lost:.2%} of the draws, and then "
+            "a head turns away from its key for every C. Closed forms and "
+            f"{self.options.draws:,} draws differ by at most {self.apart:.4f} in every cell.",
+            {"one head": one, "two heads": two, "below zero": lost, "apart": self.apart},
             "warning" if swings else "note",
         )
 
-    def _turned(self) -> Finding:
-        """Why two heads do not hold the average always: a norm below zero."""
-        spread, lost = self.options.spread, turned(self.options.spread)
-        limit = math.sqrt(2 * lost * (1 - lost) / 4)
-        return Finding.of(
-            f"Two heads are not perfect either: a norm drawn from N(1, {spread:g}) is below zero "
-            f"in {lost:.2%} of the draws, and then a head turns away from its key for every C. If "
-            f"both keys vary, the standard deviation of two heads tends to {limit:.3f} as C grows, "
-            "that of one head to 0.5.",
-            {"below zero": lost, "limit of two heads": limit},
-        )
-
-    def _construction(self) -> Iterator[Finding]:
-        printed, mended = (self.coefficients.at(sign=sign) for sign in SIGNS)
+    def _construction(self) -> Finding:
+        printed, mended = (outputs(sign, GAMMA) for sign in SIGNS.values())
         far, near = (np.linalg.norm(outputs - WANTED, axis=1) for outputs in (printed, mended))
-        yield Finding.of(
+        return Finding.of(
             "With the sign that the source prints, Q = (u_d u_aᵀ - u_c u_dᵀ)/γ², the first output "
             f"fails: at γ = {GAMMA:g} it is {_sum(printed[0])} instead of u_b - u_c "
             f"({far[0]:.3f} γ away), because q_1 = -u_c turns away from x_3. The second output is "
-            f"right ({far[1]:.1e} γ away from u_b).",
-            {"c_1": float(far[0]), "c_2": float(far[1])},
+            f"right ({far[1]:.1e} γ away from u_b). A plus before u_c u_dᵀ corrects this: both "
+            f"outputs are close to the wanted ones, {near[0]:.1e} γ and {near[1]:.1e} γ away.",
+            {"c_1": float(far[0]), "c_2": float(far[1]), "c_1 mended": float(near[0])},
             "failure",
-        )
-        yield Finding.of(
-            "A plus before u_c u_dᵀ corrects this: both outputs are close to the wanted ones, "
-            f"{near[0]:.1e} γ and {near[1]:.1e} γ away.",
-            {"c_1": float(near[0]), "c_2": float(near[1])},
-            "good",
         )
 
     def _plain(self) -> Finding:
-        alone = self.plain.at(added="u_d", multiple="0.0")
-        most = float(self.plain.at(vector="u_b").max())
-        least = float(self.leads.array.min())
+        tried = [without_matrices(u, s, GAMMA) for u in (U_C, U_D) for s in MULTIPLES]
+        most, least = max(c_2[1] for c_2, _ in tried), min(lead for _, lead in tried)
+        alone, _ = without_matrices(U_D, 0.0, GAMMA)
         return Finding.of(
             f"Without matrices, with x as query, key and value, c_2 is {_sum(alone)}: x_2 attends "
             "to itself. Adding any multiple s of u_d (or u_c) cannot make it u_b: x_2·x_2 = "
             "(1 + s²)γ² leads x_2·x_1 = sγ² by at least ¾ γ² (least among "
             f"{len(MULTIPLES)} multiples from -2 to 2: {least:.2f}), and u_b's coefficient stays "
             f"below {most:.1e}.",
-            {"u_b at most": most, "least lead": least},
-        )
-
-    def _copying(self) -> Finding:
-        keys, scale = self.margins.labels["keys"], self.shown_scale
-        first, last = self.margins.array[-1, 0], self.margins.array[-1, -1]
-        spread = "; ".join(
-            f"{self.deviation('none varies', 'one head', alpha):.3f} at alpha {alpha:g}"
-            for alpha in self.options.alphas
-        )
-        return Finding.of(
-            f"To copy with weight 0.999 a score must lead by {first:.3f} among {keys[0]} keys and "
-            f"by {last:.3f} among {int(keys[-1]):,}: log 2 = 0.693 more for every doubling of the "
-            f"other keys. To average two of {int(keys[-1]):,} orthonormal keys, C = {scale:g} puts "
-            f"{weight_on_pair(scale, int(keys[-1])):.4f} of the weight on them. Keys N(μ, αI) keep "
-            f"that average while C √α is small: the share of v_a has deviation {spread}.",
-            {f"margin, {keys[0]} keys": float(first), f"{keys[-1]} keys": float(last)},
-        )
-
-    def _agreement(self) -> Finding:
-        mean, mean_drawn, deviation, drawn = np.moveaxis(self.moments.array, -1, 0)
-        apart = float(np.abs(mean - mean_drawn).max()), float(np.abs(deviation - drawn).max())
-        return Finding.of(
-            f"Closed forms against {self.options.draws:,} draws of the keys: means of v_a's share "
-            f"differ by at most {apart[0]:.4f} and deviations by {apart[1]:.4f} over {mean.size} "
-            "cells of norms, heads, C and alpha.",
-            {"means": apart[0], "deviations": apart[1]},
-        )
-
-    def _sharp(self) -> Finding:
-        first, last = self.options.temperatures[0], self.options.temperatures[-1]
-        missed, ratio = self.sharp.at(quantity="missed"), self.of_bound()
-        return Finding.of(
-            f"A look-up of the best of {KEYS} keys is the limit of sharp attention: over "
-            f"{missed.shape[1]:,} tables the median distance from the look-up is "
-            f"{np.median(missed[0]):.3f} D at T = {first:g} and {np.median(missed[-1]):.1e} D at "
-            f"T = {last:g} (D is the farthest that a value is from the one looked up). With a lead "
-            f"g the distance is at most r/(1 + r) D, r = {KEYS - 1} exp(-g/T); the nearest that a "
-            f"table comes to this bound is {ratio:.2f} of it. Where two keys nearly tie, no "
-            f"temperature here is sharp: the worst table at T = {last:g} misses by "
-            f"{missed[-1].max():.3f} D.",
-            {"most of the bound": ratio},
-            "good" if ratio <= 1 + 1e-9 else "failure",
+            {"u_b at most": float(most), "least lead": least},
         )
 
     def _matrices(self) -> Finding:
@@ -325,16 +225,6 @@ def _sum(coefficients: Floats) -> str:
 # The logistic of a normal number with standard deviation s: its moments are integrals of a smooth
 # function against the normal density, for which the trapezoidal rule is exact to rounding once its
 # step is small beside 1 / s.
-
-
-def margin_for(epsilon: float, keys: int) -> float:
-    """By how much a score must lead `keys - 1` others for a weight of 1 - epsilon."""
-    return math.log(keys - 1) + math.log1p(-epsilon) - math.log(epsilon)
-
-
-def weight_on_pair(scale: float, keys: int) -> float:
-    """On a and b together, for orthonormal keys and the query C (k_a + k_b)."""
-    return 2 / (2 + (keys - 2) * math.exp(-scale))
 
 
 def logistic_moments(mean: float, deviation: float) -> tuple[float, float]:
@@ -402,20 +292,18 @@ def _softmax(scores: ArrayLike) -> Floats:
 
 
 def _moments(asked: AttentionOptions, progress: Progress) -> LabeledArray:
-    alphas, scales = asked.alphas, asked.scales
-    moments = np.zeros((len(CASES), len(DESIGNS), len(alphas), len(scales), len(MOMENTS)))
-    for varying, m in np.ndindex(len(CASES), len(alphas)):
-        progress(f"drawing keys: {CASES[varying]}, alpha {alphas[m]:g}")
-        rng = np.random.default_rng([asked.seed, varying, m])
-        keys = draw_keys(rng, asked.draws, asked.spread, alphas[m], varying=varying)
-        for (j, closed), k in (
-            (design, k) for design in enumerate((one_head, two_heads)) for k in range(len(scales))
-        ):
-            mean, variance = closed(scales[k], asked.spread, alphas[m], varying=varying)
-            shares = share_of_a(keys, scales[k], DESIGNS[j])
-            moments[varying, j, m, k] = mean, shares.mean(), math.sqrt(variance), shares.std()
+    moments = np.zeros((len(CASES), len(DESIGNS), len(asked.scales), len(MOMENTS)))
+    for varying, case in enumerate(CASES):
+        progress(f"drawing keys: {case}")
+        rng = np.random.default_rng([asked.seed, varying, 0])
+        keys = draw_keys(rng, asked.draws, asked.spread, asked.alpha, varying=varying)
+        for j, closed in enumerate((one_head, two_heads)):
+            for k, scale in enumerate(asked.scales):
+                mean, variance = closed(scale, asked.spread, asked.alpha, varying=varying)
+                shares = share_of_a(keys, scale, DESIGNS[j])
+                moments[varying, j, k] = mean, shares.mean(), math.sqrt(variance), shares.std()
     return LabeledArray.of(
-        moments, case=CASES, design=DESIGNS, alpha=alphas, scale=scales, statistic=MOMENTS
+        moments, case=CASES, design=DESIGNS, scale=asked.scales, statistic=MOMENTS
     )
 
 
@@ -449,37 +337,11 @@ def without_matrices(added: Floats, multiple: float, gamma: float) -> tuple[Floa
 # -- look-ups --------------------------------------------------------------------------------------
 
 
-def bound(gap: Floats, keys: int) -> Floats:
-    """Return the most that 1 - w_* can be, for leads `gap` in units of the temperature."""
-    rest = (keys - 1) * np.exp(-gap)
-    return np.asarray(rest / (1 + rest))
-
-
-def draw_tables(rng: np.random.Generator, tables: int) -> tuple[Floats, Floats, Floats]:
-    """Return unit keys `[table key direction]`, values, and a query near the first key."""
+def draw_tables(rng: np.random.Generator, tables: int) -> tuple[Floats, Floats]:
+    """Return unit keys `[table key direction]`, and values."""
     keys = rng.standard_normal((tables, KEYS, CODE))
     keys /= np.linalg.norm(keys, axis=-1, keepdims=True)
-    values = rng.standard_normal((tables, KEYS, VALUE))
-    return keys, values, keys[:, 0] + 0.3 * rng.standard_normal((tables, CODE))
-
-
-def sharpen(asked: AttentionOptions) -> LabeledArray:
-    """Return, by table and temperature, the lead over T, the distance from v_* and its bound."""
-    keys, values, queries = draw_tables(np.random.default_rng([asked.seed, 9]), asked.lookups)
-    scores = np.einsum("tkd,td->tk", keys, queries)
-    order = np.sort(scores, axis=1)
-    best = np.take_along_axis(values, scores.argmax(axis=1)[:, None, None], axis=1)
-    widest = np.linalg.norm(values - best, axis=-1).max(axis=1)
-    measured = []
-    for temperature in asked.temperatures:
-        found = np.einsum("tk,tkv->tv", _softmax(scores / temperature), values)
-        missed = np.linalg.norm(found - best[:, 0], axis=-1) / widest
-        lead = (order[:, -1] - order[:, -2]) / temperature
-        measured.append(np.stack([lead, missed, bound(lead, KEYS)], axis=-1))
-    return LabeledArray.of(
-        measured, temperature=asked.temperatures, table=range(asked.lookups),
-        quantity=("lead", "missed", "bound"),
-    )  # fmt: skip
+    return keys, rng.standard_normal((tables, KEYS, VALUE))
 
 
 def rotation(rng: np.random.Generator) -> Floats:
@@ -511,16 +373,18 @@ def learn(asked: AttentionOptions, turn: Floats) -> Any:
     """Adam on the squared distance from v_j, new tables at every step, from the identity."""
     import torch
 
+    from tsc_interp.laboratories.trained import descend
+
     rng = np.random.default_rng([asked.seed, 10])
     weights = [torch.eye(CODE + VALUE).requires_grad_() for _ in range(3)]
-    optimiser = torch.optim.Adam(weights, lr=0.02)
-    for _ in range(asked.learning_steps):
-        items, queries = _asked(rng, turn, 64)
-        found, _ = look_up(weights, items, queries)
-        loss = ((found - items[:, 0, CODE:]) ** 2).sum(-1).mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+
+    def losses() -> Iterator[Any]:
+        for _ in range(asked.learning_steps):
+            items, queries = _asked(rng, turn, 64)
+            found, _ = look_up(weights, items, queries)
+            yield ((found - items[:, 0, CODE:]) ** 2).sum(-1).mean()
+
+    descend(weights, losses(), 0.02)
     return [weight.detach() for weight in weights]
 
 
@@ -528,7 +392,7 @@ def _asked(rng: np.random.Generator, turn: Floats, tables: int) -> tuple[Any, An
     """Items `[table key part]` and queries for the first of each, in the code R."""
     import torch
 
-    keys, values, _ = draw_tables(rng, tables)
+    keys, values = draw_tables(rng, tables)
     queries = np.concatenate([keys[:, 0] @ turn.T, np.zeros((tables, VALUE))], axis=-1)
     items = np.concatenate([keys, values], axis=-1)
     return torch.from_numpy(items).float(), torch.from_numpy(queries).float()
@@ -558,30 +422,7 @@ def _matrices(asked: AttentionOptions) -> dict[str, Any]:
 def run(asked: AttentionOptions, progress: Progress) -> AttentionResult:
     from tsc_interp.model.threads import one_thread
 
-    added = {"u_c": U_C, "u_d": U_D}
-    tried = [[without_matrices(u, m, GAMMA) for m in MULTIPLES] for u in added.values()]
-    multiples = [f"{multiple:.1f}" for multiple in MULTIPLES]
-    built = np.array([outputs(sign, GAMMA) for sign in SIGNS.values()])
     with one_thread():
         moments = _moments(asked, progress)
-        progress("look-ups, sharp and learned")
-        return AttentionResult(
-            options=asked,
-            moments=moments,
-            coefficients=LabeledArray.of(
-                built.swapaxes(0, 1), output=("c_1", "c_2"), sign=SIGNS, vector=VECTORS
-            ),
-            plain=LabeledArray.of(
-                [[c_2 for c_2, _ in row] for row in tried],
-                added=added, multiple=multiples, vector=VECTORS,
-            ),
-            leads=LabeledArray.of(
-                [[lead for _, lead in row] for row in tried], added=added, multiple=multiples
-            ),
-            margins=LabeledArray.of(
-                [[margin_for(1 - weight, n) for n in asked.keys] for weight in (0.9, 0.99, 0.999)],
-                weight=(0.9, 0.99, 0.999), keys=asked.keys,
-            ),
-            sharp=sharpen(asked),
-            **_matrices(asked),
-        )  # fmt: skip
+        progress("look-ups")
+        return AttentionResult(options=asked, moments=moments, **_matrices(asked))

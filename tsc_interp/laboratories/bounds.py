@@ -12,11 +12,10 @@ sqrt(ln(M / delta) / N). The derivation, step by step:
 and the last line is delta at the bound's ε. Here the risk itself is known: the balanced stream's
 distribution over count vectors is a product, and every vector is decided, so the risk is a sum, and
 each step can be compared with the true chance. The laboratory draws thousands of validation sets in
-three ways: independent strings; stratified sets with fixed numbers of each kind, as the stream
-makes them (strings are independent within each kind, so Hoeffding's bound holds too); and sets
-taken from the stream itself. It counts how often each bound holds, and how much wider than
-necessary it is. These bounds say nothing about longer strings. The exact risk at each length shows
-that.
+two ways: independent strings, and stratified sets with fixed numbers of each kind, as the stream
+makes them (strings are independent within each kind, so Hoeffding's bound holds too). It counts how
+often each bound holds, and how much wider than necessary it is. These bounds say nothing about
+longer strings, which the exact risk at another length shows.
 
 **The distribution.** A string of the stream belongs to a subset S of the P positive letters, s of
 them. Given S, its length n is uniform on max(s, 1) .. max_length; m, how many of its letters are
@@ -34,7 +33,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import field_validator
 
 from tsc_interp.laboratories.base import (
     Finding,
@@ -45,7 +43,7 @@ from tsc_interp.laboratories.base import (
     option,
 )
 from tsc_interp.results.intervals import told_share
-from tsc_interp.results.views import Bars, Lines, Rows, shown
+from tsc_interp.results.views import Bars, Rows
 
 if TYPE_CHECKING:
     from tsc_interp.config import ClassifierConfig
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
-DRAWS = ("independent", "stratified", "the stream itself")
+DRAWS = ("independent", "stratified")
 BOUNDS = ("uniform", "the source's")
 STEPS = (
     "some model is off by more than ε, simulated",
@@ -62,13 +60,12 @@ STEPS = (
     "2M exp(-2Nε²) (Hoeffding for each)",
 )
 """Each is at least the one before: what each step of the derivation gives away."""
-DISTANCES = ("would have held", "the bound")
+RISKS = ("exact risk", "errors", "exact risk beyond")
 
 
 class BoundsOptions(LabOptions):
     QUICK: ClassVar = {
-        "seeds": 6, "epochs": 1, "max_length": 60, "sets": 500, "stream_sets": 30,
-        "lengths": (10, 50, 200),
+        "seeds": 6, "epochs": 1, "max_length": 60, "sets": 500, "beyond": 200,
     }  # fmt: skip
 
     seeds: int = option(16, "M, the models to choose from.", ge=2, le=256)
@@ -78,18 +75,8 @@ class BoundsOptions(LabOptions):
     alpha: float = option(0.1, "How even its counts are.", ge=0.01, le=1000)
     delta: float = option(0.05, "A bound may fail so often.", gt=0, lt=1)
     sets: int = option(4000, "Validation sets simulated.", ge=100, le=100_000)
-    stream_sets: int = option(300, "Validation sets taken from the stream.", ge=10, le=5000)
-    lengths: tuple[int, ...] = option(
-        (5, 10, 20, 50, 100, 200, 500, 1000), "At which risk is exact."
-    )
+    beyond: int = option(1000, "A length at which the risk is told, too.", ge=2, le=1000)
     seed: int = option(1, "Of the draws.", ge=0, lt=2**32)
-
-    @field_validator("lengths")
-    @classmethod
-    def _in_reach(cls, lengths: tuple[int, ...]) -> tuple[int, ...]:
-        if not lengths or min(lengths) < 2 or max(lengths) > 1000:
-            raise ValueError("lengths are one or more numbers from 2 to 1,000")
-        return tuple(sorted(set(lengths)))
 
 
 class BoundsResult(LabResult):
@@ -98,41 +85,26 @@ class BoundsResult(LabResult):
     options: BoundsOptions
     strings: int
     """N."""
-    risks: Annotated[LabeledArray, Rows("Exact risks, and one validation set of the stream")]
-    """`[seed quantity]`: the exact risk, and that set's errors."""
+    risks: Annotated[
+        LabeledArray, Rows("Exact risks, one validation set, and {result.options.beyond} letters")
+    ]
+    """`[seed quantity]`: the exact risk, one stratified set's errors, the risk at one length."""
     coverage: Annotated[LabeledArray, Rows("How often each bound held, by how sets are drawn")]
     """`[draws bound]`."""
     needed: LabeledArray
     """`[draws]`: the ε that would have held in 1 - delta of the sets, for all models at once."""
-    chances: Annotated[LabeledArray, Rows("The derivation, step by step, at two ε")]
-    """`[step distance]`: at the ε that would have held, and at the bound's."""
-    by_length: LabeledArray
-    """`[seed length]`: the exact risk given the length."""
-
-    @shown(Bars(
+    chances: Annotated[LabeledArray, Bars(
         "What each step of the derivation gives away",
         "The chance that some model of {result.options.seeds} is off by more than ε on "
         "{result.strings} strings, and what each step of the proof allows, at the ε that would "
-        "have held. The table also has them at the bound's ε.",
-        x="chance, or a bound on it", form=".3g", table=False, name="steps",
-    ))  # fmt: skip
-    def steps(self) -> LabeledArray:
-        return LabeledArray.of(self.chances.at(distance=DISTANCES[0]), step=STEPS)
-
-    @shown(Lines(
-        "The exact risk at each length, of the models that look best",
-        "Seeds with the fewest errors on one validation set of up to {result.options.max_length} "
-        "letters. Longer strings are made the same way.",
-        x="letters", y="exact risk", form=".3f", log_x=True, name="by-length",
-    ))  # fmt: skip
-    def of_the_best(self) -> LabeledArray:
-        lengths = self.by_length.labels["length"]
-        rows = [self.by_length.at(seed=seed) for seed in self.best]
-        return LabeledArray.of(rows, seed=[f"seed {s}" for s in self.best], length=lengths)
+        "have held.",
+        x="chance, or a bound on it", form=".3g", name="steps",
+    )]  # fmt: skip
+    """`[step]`."""
 
     @property
     def best(self) -> list[int]:
-        """The seeds with the fewest errors on the stream's first validation set."""
+        """The seeds with the fewest errors on one validation set."""
         errors = self.risks.at(quantity="errors")
         return [int(seed) for seed in np.flatnonzero(errors == errors.min())]
 
@@ -150,18 +122,20 @@ class BoundsResult(LabResult):
         yield self._covered()
 
     def _beyond(self) -> Finding:
-        lengths, best = self.by_length.labels["length"], self.best
+        best, length = self.best, self.options.beyond
         errors = int(self.risks.at(seed=best[0], quantity="errors"))
-        risks = [float(self.risks.at(seed=seed, quantity="exact risk")) for seed in best]
+        risks, far = (
+            [float(self.risks.at(seed=seed, quantity=quantity)) for seed in best]
+            for quantity in (RISKS[0], RISKS[2])
+        )
         within = errors / self.strings + self.bound("uniform")
-        far = [float(self.by_length.at(seed=seed, length=lengths[-1])) for seed in best]
         seeds = f"Seed{'s' * (len(best) > 1)} {', '.join(map(str, best))}"
         exact_risk = "0" if not max(risks) else f"{max(risks):.2g} or less"
         return Finding.of(
             f"{seeds} made {errors} errors on {self.strings} validation strings of up to "
             f"{self.options.max_length} letters. The bound says that the risk is at most "
             f"{within:.3f} (at {1 - self.options.delta:.0%} confidence); the exact risk is "
-            f"{exact_risk}. On strings of {int(lengths[-1]):,} letters made the same way, the "
+            f"{exact_risk}. On strings of {length:,} letters made the same way, the "
             f"exact risk is {', '.join(f'{risk:.3f}' for risk in far)}. A bound of this kind says "
             "nothing about lengths that were not drawn.",
             {"errors": errors, "risk": max(risks), "bound": within, "beyond": max(far)},
@@ -170,7 +144,7 @@ class BoundsResult(LabResult):
 
     def _loose(self) -> Finding:
         uniform, source = (self.bound(name) for name in BOUNDS)
-        needed, stratified = (float(self.needed.at(draws=draws)) for draws in DRAWS[:2])
+        needed, stratified = (float(self.needed.at(draws=draws)) for draws in DRAWS)
         return Finding.of(
             f"The uniform bound is {uniform:.4f}, {_ratio(uniform, needed)} as large as needed: "
             f"{needed:.4f} would have held for all {self.options.seeds} models at once. The "
@@ -180,7 +154,7 @@ class BoundsResult(LabResult):
         )
 
     def _derived(self) -> Finding:
-        far, union, worst, hoeffding = map(float, self.chances.at(distance=DISTANCES[0]))
+        far, union, worst, hoeffding = map(float, self.chances.array)
         held, sets = float(self.needed.at(draws=DRAWS[0])), self.options.sets
         return Finding.of(
             f"How much each step of the derivation loses: at ε = {held:.4f} some model's error is "
@@ -199,8 +173,7 @@ class BoundsResult(LabResult):
         promised, least = 1 - self.options.delta, float(self.coverage.array.min())
         return Finding.of(
             f"Each bound promises to hold in {promised:.0%} of validation sets. It holds in these "
-            f"shares of {self.options.sets:,} independent sets, {self.options.sets:,} stratified "
-            f"sets and {self.options.stream_sets:,} sets of the stream itself: {told}.",
+            f"shares of {self.options.sets:,} independent and as many stratified sets: {told}.",
             {"promised": promised, "least": least},
             "good" if least >= promised - 0.02 else "failure",
         )
@@ -345,52 +318,29 @@ def run(asked: BoundsOptions, progress: Progress) -> BoundsResult:
     chances = probabilities(stream, config, vectors)
     risks = wrong @ chances
 
-    progress(f"taking {asked.stream_sets} validation sets from the stream")
-    sampled = stream.replace(batches=asked.batches * asked.stream_sets).epoch(config, 0)
-    seen = wrong[:, _places(vectors, sampled)].reshape(asked.seeds, asked.stream_sets, n)
-
     progress(f"simulating {asked.sets} validation sets")
     patterns, table = error_patterns(wrong, chances, subsets_of(config, vectors))
     rng = np.random.default_rng(asked.seed)
     sizes = [asked.batches * budget for budget in budgets(stream.batch_size, 2)]
-    shares = [
-        draw_errors(rng, patterns, table, n, asked.sets) / n,
-        draw_errors(rng, patterns, table, sizes, asked.sets) / n,
-        seen.sum(axis=2).T / n,
-    ]
+    shares = [draw_errors(rng, patterns, table, of, asked.sets) / n for of in (n, sizes)]
     distances = [np.abs(share - risks).max(axis=1) for share in shares]
     forms = [form(asked.seeds, n, asked.delta) for form in (uniform_bound, source_bound)]
     needed = [float(np.quantile(distance, 1 - asked.delta)) for distance in distances]
 
-    progress("the risk at each length")
-    by_length = np.zeros((asked.seeds, len(asked.lengths)))
-    for i, length in enumerate(asked.lengths):
-        some = vectors_up_to(config.n_letters, length, length)
-        given = probabilities(stream, config, some, given_length=True)
-        by_length[:, i] = [judge(model, some).wrong @ given for model in models]
+    progress(f"the risk at {asked.beyond:,} letters")
+    some = vectors_up_to(config.n_letters, asked.beyond, asked.beyond)
+    given = probabilities(stream, config, some, given_length=True)
+    beyond = [judge(model, some).wrong @ given for model in models]
     return BoundsResult(
         options=asked,
         strings=n,
         risks=LabeledArray.of(
-            np.stack([risks, seen[:, 0].sum(axis=1)], axis=1),
-            seed=seeds, quantity=("exact risk", "errors"),
+            np.stack([risks, shares[1][0] * n, beyond], axis=1), seed=seeds, quantity=RISKS
         ),
         coverage=LabeledArray.of(
             [[(distance <= bound).mean() for bound in forms] for distance in distances],
             draws=DRAWS, bound=BOUNDS,
         ),
         needed=LabeledArray.of(needed, draws=DRAWS),
-        chances=LabeledArray.of(
-            np.transpose([chances_of_steps(shares[0], risks, n, e) for e in (needed[0], forms[0])]),
-            step=STEPS, distance=DISTANCES,
-        ),
-        by_length=LabeledArray.of(by_length, seed=seeds, length=asked.lengths),
+        chances=LabeledArray.of(chances_of_steps(shares[0], risks, n, needed[0]), step=STEPS),
     )  # fmt: skip
-
-
-def _places(vectors: Integers, sampled: Integers) -> Integers:
-    """The place of each sampled string among all vectors."""
-    weigh = (int(vectors.max()) + 1) ** np.arange(vectors.shape[1])
-    keys = vectors @ weigh
-    order = np.argsort(keys)
-    return np.asarray(order[np.searchsorted(keys[order], sampled @ weigh)])

@@ -15,22 +15,21 @@ how many answers flip.
 **Paths.** After L layers a state depends on positions at most L links away, whatever the weights.
 So the layers that BigBird's parts need until CLS depends on every letter, or every letter on every
 other, are lengths of paths. A letter that CLS cannot reach is unread: strings that differ only
-there have the same answer, so one of the two is wrong where the label differs.
-
-**Trained.** Models with two layers and learned positions are trained with each form. Strings have
-two letters that are not c, at random places: one a and one b, or two a's, or two b's. Half have
-both, so a constant answer is right in half. Where CLS reaches only some places in two layers, a
-model can know the answer only if both letters stand there: this gives the best accuracy possible.
+there have the same answer, so one of the two is wrong where the label differs. Take strings with
+two letters that are not c, at random places: one a and one b, or two a's, or two b's, half of them
+of the first kind. A model can know the answer only where CLS reaches both letters; this gives the
+best accuracy that any weights can have.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.laboratories.base import (
@@ -41,12 +40,12 @@ from tsc_interp.laboratories.base import (
     Progress,
     option,
 )
-from tsc_interp.results.intervals import told_mean
-from tsc_interp.results.views import Heat, Lines, shown
+from tsc_interp.results.views import Lines, Rows, shown
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Letters = Annotated[int, Field(ge=8, le=2000)]
 WINDOW, RANDOM, READS, READ, EVERY = PARTS = (
     "window",
     "window, random",
@@ -62,27 +61,19 @@ _OF = {  # random links, CLS reads all, letters read CLS
     EVERY: (True, True, True),
 }
 TARGETS = ("CLS depends on every letter", "every letter depends on every other")
-FULL, LINFORMER = "full", "Linformer"
-TRAINED = (FULL, WINDOW, RANDOM, READ, EVERY, LINFORMER)
 SIDE, RANDOM_LINKS = 3, 2
 """Positions read on either side, and anywhere, by each position."""
-LAYERS, WIDTH, HEADS = 2, 32, 2
-CHANCE = 0.5
+LAYERS = 2
+"""Of the models whose unread letters are counted."""
 
 
 class EfficientOptions(LabOptions):
-    QUICK: ClassVar = {"seeds": 2, "steps": 120, "length": 16, "lengths": (16, 64), "test": 1000,
-                       "max_length": 16}  # fmt: skip
+    QUICK: ClassVar = {"lengths": (16, 64), "max_length": 16}
 
     model: str = option("walkthrough", "Whose pattern is cut: a bundled model, a file or a run.")
     max_length: int = option(60, "Low rank is for every string up to it.", ge=2, le=120)
-    lengths: tuple[int, ...] = option((16, 64, 256), "Letters of the graphs.", min_length=1)
-    seeds: int = option(4, "Two-layer models of each form.", ge=1, le=64)
-    seed: int = option(0, "The first of them, and of the random links.", ge=0)
-    length: int = option(32, "Letters of the strings they are trained on.", ge=8, le=128)
-    budget: int = option(8, "Rows of Linformer's projection.", ge=1, le=64)
-    steps: int = option(400, "Of training, 64 strings each.", ge=1, le=20_000)
-    test: int = option(4000, "Strings to test with.", ge=100, le=100_000)
+    lengths: tuple[Letters, ...] = option((16, 64, 256), "Letters of the graphs.", min_length=1)
+    seed: int = option(0, "Of the random links.", ge=0)
 
 
 class EfficientResult(LabResult):
@@ -91,12 +82,10 @@ class EfficientResult(LabResult):
     options: EfficientOptions
     layers: LabeledArray
     """`[parts length target]`: the least number of layers."""
-    ranks: LabeledArray
+    read: Annotated[LabeledArray, Rows("Letters that CLS depends on after two layers")]
+    """`[parts length]`: the rest is unread."""
+    ranks: Annotated[LabeledArray, Rows("The pattern cut to a rank")]
     """`[rank statistic]`: over every vector of counts: flipped answers, and the largest error."""
-    right: LabeledArray
-    """`[form seed]`: the accuracy of two-layer models."""
-    best: LabeledArray
-    """`[form seed]`: the best possible, by which places CLS reaches in two layers."""
 
     @shown(Lines(
         "Layers until every letter can depend on every other",
@@ -107,29 +96,8 @@ class EfficientResult(LabResult):
         lengths = self.layers.labels["length"]
         return LabeledArray.of(self.layers.at(target=TARGETS[1]), parts=PARTS, length=lengths)
 
-    @shown(Heat(
-        "Two trained layers",
-        "Accuracy on strings of {result.options.length} letters, the mean of "
-        "{result.options.seeds} seeds, beside the best that its links allow. A constant answer has "
-        "50 %.",
-        share=True, form=".1%", name="trained",
-    ))  # fmt: skip
-    def trained(self) -> LabeledArray:
-        both = np.stack([one.array.mean(axis=1) for one in (self.right, self.best)], axis=1)
-        return LabeledArray.of(both, form=TRAINED, accuracy=("trained", "best possible"))
-
-    @shown(Heat(
-        "The pattern cut to a rank",
-        "Every vector of counts up to {result.options.max_length} letters: answers that flip, and "
-        "the largest error of a logit.",
-        form=".3g", name="rank",
-    ))  # fmt: skip
-    def by_rank(self) -> LabeledArray:
-        return self.ranks
-
     def conclude(self) -> Iterator[Finding]:
         yield self._layers()
-        yield self._trained()
         yield self._unread()
         yield self._rank()
 
@@ -150,30 +118,19 @@ class EfficientResult(LabResult):
             {f"every other: {parts}": count for parts, count in pairs.items()},
         )
 
-    def _trained(self) -> Finding:
-        told = "; ".join(f"{form} {told_mean(self.right.at(form=form), 1)}" for form in TRAINED)
-        means = {form: float(self.right.at(form=form).mean()) for form in TRAINED}
-        best = float(self.best.at(form=WINDOW).mean())
-        return Finding.of(
-            f"Two layers trained with each form, {self.options.steps} steps on strings of "
-            f"{self.options.length} letters, {self.options.seeds} seeds (a constant answer is "
-            f"right in {CHANCE:.0%}): {told}. Linformer mixes {self.options.length + 1} positions "
-            f"into {self.options.budget}. With a window alone no model can exceed {best:.1%}.",
-            dict(means.items()),
-        )
-
     def _unread(self) -> Finding:
-        reach = {form: float(self.best.at(form=form).mean()) for form in (WINDOW, RANDOM)}
-        worst = float((self.right.array - self.best.array).max())
+        length = self.layers.labels["length"][-1]
+        letters = int(length)
+        window, linked = (int(self.read.at(parts=p, length=length)) for p in (WINDOW, RANDOM))
+        best = {WINDOW: best_possible(window, letters), RANDOM: best_possible(linked, letters)}
         return Finding.of(
-            "A letter that CLS cannot reach is unread: two strings that differ only there have "
-            "the same answer, and one of them is wrong if their labels differ. In one layer a CLS "
-            "that reads b letters is therefore wrong at b + 1. In two layers the best possible "
-            f"accuracy is {reach[WINDOW]:.1%} with a window alone and {reach[RANDOM]:.1%} with "
-            "random links, on average; no trained model exceeds its own best by more than "
-            f"{max(worst, 0):.1%} (a test of {self.options.test:,} strings).",
-            {**reach, "above": worst},
-            "good" if worst < 2 / math.sqrt(self.options.test) else "failure",
+            f"A letter that CLS cannot reach is unread. With a window alone, {LAYERS} layers read "
+            f"{window} of {letters} letters: `ac{{{letters - 2}}}b` and `ac{{{letters - 1}}}` have "
+            "the same answer whatever the weights, and one of the two is wrong. Where one a and "
+            "one b are told from two of a kind, at random places, no weights are right more often "
+            f"than {best[WINDOW]:.1%}, and with random links than {best[RANDOM]:.1%} ({linked} "
+            "letters); a constant answer is right in 50%.",
+            {"read": window, **best},
         )
 
     def _rank(self) -> Finding:
@@ -222,99 +179,14 @@ def layers_needed(linked: Flags) -> tuple[float, float]:
     return float(away[0, 1:].max()), float(away[1:, 1:].max())
 
 
-def best_possible(linked: Flags, layers: int) -> float:
-    """The accuracy of who knows the letters that CLS reaches: unless it sees both, it guesses."""
-    places = len(linked) - 1
-    reached = int((distances(linked)[0, 1:] <= layers).sum())
-    return (1 + math.comb(reached, 2) / math.comb(places, 2)) / 2
+def letters_read(linked: Flags) -> int:
+    """How many letters CLS depends on after two layers."""
+    return int((distances(linked)[0, 1:] <= LAYERS).sum())
 
 
-# -- two layers, trained ---------------------------------------------------------------------------
-
-
-def strings(rng: np.random.Generator, count: int, length: int) -> tuple[Integers, Floats]:
-    """Token rows (CLS 0, a 1, b 2, c 3) and labels: one a and one b, or two of one of them."""
-    rows = np.full((count, length + 1), 3)
-    rows[:, 0] = 0
-    places = 1 + rng.random((count, length)).argsort(axis=1)[:, :2]
-    label, first = rng.integers(2, size=(2, count))
-    np.put_along_axis(rows, places[:, :1], 1 + first[:, None], axis=1)
-    np.put_along_axis(rows, places[:, 1:], 1 + (first ^ label)[:, None], axis=1)
-    return rows, label.astype(np.float64)
-
-
-def two_layers(linked: Flags | None, length: int, budget: int, seed: int) -> Any:
-    """A transformer read at CLS; `linked` masks its attention, else Linformer projects it."""
-    import torch
-    from torch import Tensor, nn
-
-    class Block(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-            self.mlp = nn.Sequential(
-                nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
-            )
-            self.mix = None
-            if linked is None:  # of keys and of values
-                drawn = torch.randn(2, budget, length + 1) / math.sqrt(budget)
-                self.mix = nn.Parameter(drawn)
-
-        def forward(self, x: Tensor) -> Tensor:
-            q, k, v = (
-                part.unflatten(-1, (HEADS, -1)) for part in self.qkv(self.norms[0](x)).chunk(3, -1)
-            )
-            if self.mix is not None:
-                k, v = (torch.einsum("bp,sphd->sbhd", m, part)
-                        for m, part in zip(self.mix, (k, v), strict=True))  # fmt: skip
-            scores = torch.einsum("sqhd,skhd->shqk", q, k) / math.sqrt(WIDTH / HEADS)
-            if linked is not None:
-                scores = scores.masked_fill(~torch.from_numpy(linked), -math.inf)
-            z = torch.einsum("shqk,skhd->sqhd", scores.softmax(-1), v).flatten(-2)
-            x = x + self.out(z)
-            after: Tensor = x + self.mlp(self.norms[1](x))
-            return after
-
-    class Model(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tokens = nn.Embedding(4, WIDTH)
-            self.positions = nn.Parameter(0.1 * torch.randn(length + 1, WIDTH))
-            self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
-            self.read = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 1))
-
-        def forward(self, rows: Tensor) -> Tensor:
-            logits: Tensor = self.read(self.blocks(self.tokens(rows) + self.positions)[:, 0])
-            return logits[:, 0]
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return Model()
-
-
-def accuracy(form: str, asked: EfficientOptions, seed: int) -> tuple[float, float]:
-    """Train one model; how often it is right, and the best that its links allow."""
-    import torch
-
-    n = asked.length
-    every = np.ones((n + 1, n + 1), dtype=bool)
-    linked = links(form, n, np.random.default_rng([seed, 8])) if form in PARTS else every
-    model = two_layers(None if form == LINFORMER else linked, n, asked.budget, seed)
-    rng = np.random.default_rng([seed, 9])
-    optimiser = torch.optim.Adam(model.parameters(), lr=2e-3)
-    rate = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, total_iters=asked.steps)
-    for _ in range(asked.steps):
-        tokens, wanted = map(torch.from_numpy, strings(rng, 64, n))
-        loss = torch.nn.functional.binary_cross_entropy_with_logits(model(tokens).double(), wanted)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        rate.step()
-    rows, labels = strings(np.random.default_rng([seed, 10]), asked.test, n)
-    with torch.no_grad():
-        parts = [model(part).numpy() for part in torch.split(torch.from_numpy(rows), 500)]
-    return float(((np.concatenate(parts) > 0) == labels).mean()), best_possible(linked, LAYERS)
+def best_possible(read: int, letters: int) -> float:
+    """The accuracy of who knows so many letters: unless it sees both that count, it guesses."""
+    return (1 + math.comb(read, 2) / math.comb(letters, 2)) / 2
 
 
 # -- low rank --------------------------------------------------------------------------------------
@@ -386,26 +258,18 @@ def low_rank(scores: Floats, counts: Integers, rank: int) -> Floats:
 
 
 def run(asked: EfficientOptions, progress: Progress) -> EfficientResult:
-    from tsc_interp.model.threads import one_thread
-
     progress(f"low rank on every string up to {asked.max_length} letters")
     ranks = low_rank_errors(asked)
-    depths = [
-        [layers_needed(links(p, n, np.random.default_rng([asked.seed, 7, n])))
-         for n in asked.lengths]
+    graphs = {
+        (p, n): links(p, n, np.random.default_rng([asked.seed, 7, n]))
         for p in PARTS
-    ]  # fmt: skip
-    seeds = range(asked.seed, asked.seed + asked.seeds)
-    right, best = np.zeros((len(TRAINED), asked.seeds)), np.zeros((len(TRAINED), asked.seeds))
-    for i, form in enumerate(TRAINED):
-        progress(f"training two layers: {form}")
-        with one_thread():
-            for j, seed in enumerate(seeds):
-                right[i, j], best[i, j] = accuracy(form, asked, seed)
+        for n in asked.lengths
+    }
+    depths = [[layers_needed(graphs[p, n]) for n in asked.lengths] for p in PARTS]
+    read = [[letters_read(graphs[p, n]) for n in asked.lengths] for p in PARTS]
     return EfficientResult(
         options=asked,
         layers=LabeledArray.of(depths, parts=PARTS, length=asked.lengths, target=TARGETS),
         ranks=ranks,
-        right=LabeledArray.of(right, form=TRAINED, seed=seeds),
-        best=LabeledArray.of(best, form=TRAINED, seed=seeds),
+        read=LabeledArray.of(read, parts=PARTS, length=asked.lengths),
     )

@@ -6,7 +6,6 @@ vector by vector, for laboratories that weigh strings in ways of their own.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import chain, combinations
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.verification import horizon
 from tsc_interp.verification.bounds.exact import checkpoint_of
 from tsc_interp.verification.bounds.labels import all_supports, full_counts
 from tsc_interp.verification.bounds.supports import Supports
@@ -61,12 +59,6 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
             full[:, list(letters)] = own
             vectors.append(full)
     return np.concatenate(vectors)
-
-
-def exact_horizon(model: ModelLike) -> float:
-    """The length up to which every string is right; inf where no error exists at any length."""
-    reach = horizon(model)
-    return math.inf if reach.shortest is None else float(reach.verified_length)
 
 
 def judge(model: ModelLike, counts: Integers) -> Judged:

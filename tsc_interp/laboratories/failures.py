@@ -7,15 +7,13 @@ length is decided exactly, so predictions are scored on all strings instead of a
 is the share of predicted failures that are wrong, recall the share of wrong strings that were
 predicted; each vector of counts weighs one.
 
-    margin rule    a positive string fails where some letter of the task has less than half of the
-                   weight in every head
     cone rule      a positive string fails where that letter has no more of the weight than in the
                    first error it caused: a linear inequality in the counts, so the region is a
                    cone; a negative string fails where its most frequent letter outweighs the other
                    by at least as much as in the first error over the same letters
-    tree           of depth 3, on counts, lengths and ratios of one seed's shorter strings
-    largest ratio  the source's method: a threshold on one number, here the largest ratio of counts,
-                   between the 98th percentile of right strings and the 2nd of wrong ones
+    largest ratio  the source's method: a threshold on one number of the string, here the largest
+                   ratio of counts, between the 98th percentile of right strings and the 2nd of
+                   wrong ones, on one seed's shorter strings
 
 *Roughly right* is measured by the size of wrong logits, by how many letters have to be added or
 dropped until the answer is right, and by monotonicity: a letter added to a string that contains a
@@ -33,7 +31,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.errors import UsageError, needed
+from tsc_interp.errors import UsageError
 from tsc_interp.laboratories.base import (
     Finding,
     LabeledArray,
@@ -44,7 +42,7 @@ from tsc_interp.laboratories.base import (
     option,
 )
 from tsc_interp.results.intervals import sign_test, told_mean, told_median, told_share
-from tsc_interp.results.views import Bars, Heat, Rows, shown
+from tsc_interp.results.views import Bars, Rows, shown
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.checkpoint import Checkpoint
@@ -53,9 +51,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-RULES = ("margin rule", "cone rule", "tree", "largest ratio")
+RULES = FROM_WEIGHTS, FROM_PROBLEM = ("cone rule", "largest ratio")
 SCORES = ("precision", "recall")
-PERCENTILES = ("ratio, right 98 %", "ratio, wrong 2 %", "share, right 2 %", "share, wrong 98 %")
 ROUGHLY = ("wrong logit, median size", "right logit, median size", "letters to a right string")
 USUAL = "length=10"
 """The source report's own training distribution."""
@@ -88,19 +85,13 @@ class FailuresResult(LabResult):
     """`[rule score]`: on the longer strings of the seed that predictors were fitted on."""
     others: LabeledArray
     """`[rule seed score]`: of each other seed with errors."""
-    first_question: str
-    """What the tree asks first."""
-    percentiles: Annotated[LabeledArray, Rows("Does one number separate right from wrong?")]
-    """`[seed quantity]`: of right and of wrong positive strings."""
     roughly: Annotated[LabeledArray, Rows("How wrong wrong answers are, medians")]
     """`[seed quantity]`: of seeds with errors."""
     taken_back: Annotated[LabeledArray, Rows("Share of yes answers taken back by one more letter")]
     """`[seed letter]`."""
     horizons: LabeledArray
     """`[cell seed]`: of models trained on another distribution."""
-    speed: Annotated[
-        LabeledArray, Rows("Steps until 99 % of the strings up to 30 letters are right")
-    ]
+    speed: Annotated[LabeledArray, Rows("Steps until 99 % of strings up to 30 letters are right")]
     """`[cell seed]`: inf if never within the epochs."""
 
     @shown(Rows("Exact horizon by training distribution"))
@@ -119,12 +110,7 @@ class FailuresResult(LabResult):
         cells = self.horizons.labels["cell"]
         return LabeledArray.of(np.median(self.horizons.array, axis=1), cell=cells)
 
-    @shown(Heat(
-        "What predicts a failure",
-        "Precision and recall over every vector of counts: on the longer strings of the seed that "
-        "tree and ratio were fitted on, and the mean over all other seeds.",
-        share=True, form=".0%", name="predictors",
-    ))  # fmt: skip
+    @shown(Rows("What predicts a failure"))
     def predictors(self) -> LabeledArray:
         both = np.hstack([self.own.array, self.others.array.mean(axis=1)])
         columns = [f"{score}, {which}" for which in ("same seed", "others") for score in SCORES]
@@ -141,7 +127,6 @@ class FailuresResult(LabResult):
         yield self._training()
         yield self._from_weights()
         yield self._from_problem()
-        yield self._thresholds()
         yield self._roughly()
         yield self._speed()
         yield self._monotone()
@@ -160,9 +145,9 @@ class FailuresResult(LabResult):
         )
 
     def _from_weights(self) -> Finding:
-        precision, recall = self.on_others("cone rule")
-        own = self.own.at(rule="cone rule")
-        means = self.others.at(rule="cone rule").mean(axis=0)
+        precision, recall = self.on_others(FROM_WEIGHTS)
+        own = self.own.at(rule=FROM_WEIGHTS)
+        means = self.others.at(rule=FROM_WEIGHTS).mean(axis=0)
         seeds = len(self.others.labels["seed"])
         return Finding.of(
             "The cone rule predicts failures from a model's weights and its first errors. Over "
@@ -176,30 +161,16 @@ class FailuresResult(LabResult):
         )
 
     def _from_problem(self) -> Finding:
-        own, tree = self.own.at(rule="tree"), self.on_others("tree")
+        own, found = self.own.at(rule=FROM_PROBLEM), self.on_others(FROM_PROBLEM)
+        mean = self.others.at(rule=FROM_PROBLEM).mean(axis=0)
         return Finding.of(
-            f"From the string alone, failures can be predicted for the seed that the predictor was "
-            f"fitted to (a tree of depth 3 that first asks for {self.first_question}: precision "
-            f"{own[0]:.0%}, recall {own[1]:.0%} on longer strings), but not for other seeds: there "
-            f"it has {tree[0]} and {tree[1]} over {len(self.others.labels['seed'])} seeds. Which "
-            "strings fail depends on the model.",
-            {"own": float(own[0]), "other": float(self.others.at(rule="tree")[:, 0].mean())},
+            "From the string alone, as in the source, failures are predicted worse: a threshold on "
+            f"the largest ratio of counts, fitted on seed {self.options.fit_seed}, has precision "
+            f"{own[0]:.0%} and recall {own[1]:.0%} on its longer strings, and {found[0]} and "
+            f"{found[1]} over {len(self.others.labels['seed'])} other seeds. Which strings fail "
+            "depends on the model.",
+            {"precision": float(mean[0]), "recall": float(mean[1]), "own precision": float(own[0])},
             "warning",
-        )
-
-    def _thresholds(self) -> Finding:
-        ratio, share = (
-            [self.percentiles.at(quantity=name) for name in PERCENTILES[part : part + 2]]
-            for part in (0, 2)
-        )
-        seeds = len(ratio[0])
-        by_ratio, by_share = int((ratio[0] < ratio[1]).sum()), int((share[0] > share[1]).sum())
-        return Finding.of(
-            "Does one number separate right from wrong strings, as in the source (98th percentile "
-            "of right strings against the 2nd of wrong ones)? The largest ratio of counts does in "
-            f"{told_share(by_ratio, seeds)} seeds. The attention weight that the worst-read letter "
-            f"of the task keeps in its best head does in {told_share(by_share, seeds)}.",
-            {"ratio": by_ratio, "share": by_share, "seeds": seeds},
         )
 
     def _roughly(self) -> Finding:
@@ -268,11 +239,8 @@ def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
 
     if asked.fit_seed >= asked.seeds or asked.fitted_to >= asked.max_length:
         raise UsageError("fit_seed must be one of the seeds, and fitted_to below max_length")
-    training, config, seeds = (
-        TrainingConfig(max_epochs=asked.epochs),
-        ClassifierConfig(),
-        range(asked.seeds),
-    )
+    training, config = TrainingConfig(max_epochs=asked.epochs), ClassifierConfig()
+    seeds = range(asked.seeds)
     sources = training_sources(asked.cells, training)
     progress(f"training {asked.seeds} models")
     models = trained(config, seeds, training)
@@ -372,9 +340,7 @@ def predicted(
             f"seed {asked.fit_seed} has no error up to {asked.fitted_to} letters to learn from; "
             "take another fit_seed, or a longer fitted_to"
         )
-    features = features_of(own)  # the same for every model: only the rules read weights
-    says, first_question = fitted_tree(features, own.wrong, short, asked.fit_seed)
-    ratio = largest_ratio(own)
+    ratio = largest_ratio(own)  # the same for every model: only the cone rule reads weights
     held = {seed: shares(models[seed], own) for seed in range(len(models))}
     others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
     threshold = _threshold(ratio, own, short)
@@ -382,35 +348,22 @@ def predicted(
     for seed in (asked.fit_seed, *others):
         verdict = judged[seed]
         by_rule = {
-            "margin rule": verdict.labels & (held[seed].min(axis=1) < 0.5),
-            "cone rule": cone_rule(models[seed], held[seed], verdict),
-            "tree": says,
-            "largest ratio": verdict.labels & (ratio > threshold),
+            FROM_WEIGHTS: cone_rule(models[seed], held[seed], verdict),
+            FROM_PROBLEM: verdict.labels & (ratio > threshold),
         }
         part = ~short if seed == asked.fit_seed else slice(None)
         scores[seed] = [precision_and_recall(by_rule[r][part], verdict.wrong[part]) for r in RULES]
-    percentiles, roughly = {}, {}
+    roughly = {}
     for seed in sorted((asked.fit_seed, *others)):
         verdict, size = judged[seed], np.abs(judged[seed].logits)
         steps = steps_to_right(verdict, int(verdict.lengths.max()) * 3 // 4)
         medians = [np.median(size[part]) for part in (verdict.wrong, ~verdict.wrong)]
         roughly[seed] = [*medians, np.median(steps) if len(steps) else math.nan]
-        right, wrong = verdict.labels & ~verdict.wrong, verdict.labels & verdict.wrong
-        if right.any() and wrong.any():
-            least = held[seed].min(axis=1)
-            percentiles[seed] = [
-                np.percentile(ratio[right], 98), np.percentile(ratio[wrong], 2),
-                np.percentile(least[right], 2), np.percentile(least[wrong], 98),
-            ]  # fmt: skip
     return {
         "own": LabeledArray.of(scores[asked.fit_seed], rule=RULES, score=SCORES),
         "others": LabeledArray.of(
             np.array([scores[seed] for seed in others]).reshape(-1, len(RULES), 2).swapaxes(0, 1),
             rule=RULES, seed=others, score=SCORES,
-        ),
-        "first_question": first_question,
-        "percentiles": LabeledArray.of(
-            list(percentiles.values()), seed=list(percentiles), quantity=PERCENTILES
         ),
         "roughly": LabeledArray.of(list(roughly.values()), seed=list(roughly), quantity=ROUGHLY),
     }  # fmt: skip
@@ -421,43 +374,6 @@ def largest_ratio(judged: Judged) -> Floats:
     counts = judged.counts
     rarest = np.where(counts > 0, counts, counts.max(initial=1) + 1).min(axis=1)
     return np.asarray(counts.max(axis=1) / rarest)
-
-
-def features_of(judged: Judged) -> dict[str, Floats]:
-    """A letter that does not occur counts as half a letter in logarithms."""
-    a, b, c = np.log(np.maximum(judged.counts, 0.5)).T
-    return {
-        "log count of a": a,
-        "log count of b": b,
-        "log count of c": c,
-        "log length": np.log(judged.lengths),
-        "log ratio of a to b": a - b,
-        "log ratio of the letters of the task to c": np.minimum(a, b) - c,
-        "largest log ratio": np.log(largest_ratio(judged)),
-        "label": judged.labels.astype(np.float64),
-    }
-
-
-def fitted_tree(
-    features: dict[str, Floats], wrong: Flags, part: Flags, seed: int, most: int = 20_000
-) -> tuple[Flags, str]:
-    """What a tree says of every string, fitted on as many right as wrong ones of a part.
-
-    Wrong strings are rare, so the threshold is where F1 is largest over all strings of the part.
-    """
-    trees = needed("sklearn.tree", "the laboratory failures", "'tsc-interp[labs]'")
-    table, rng = np.stack(list(features.values()), axis=1), np.random.default_rng(seed)
-    kinds = [np.flatnonzero(part & wrong), np.flatnonzero(part & ~wrong)]
-    size = min(*map(len, kinds), most // 2)
-    rows = np.sort(np.concatenate([rng.choice(kind, size, replace=False) for kind in kinds]))
-    tree = trees.DecisionTreeClassifier(max_depth=3, random_state=0).fit(table[rows], wrong[rows])
-    chance = np.asarray(tree.predict_proba(table)[:, 1])
-    cuts = np.unique(chance)
-    hits = np.array([(wrong[part] & (chance[part] >= cut)).sum() for cut in cuts])
-    said = np.array([(chance[part] >= cut).sum() for cut in cuts])
-    best = cuts[(2 * hits / (said + wrong[part].sum())).argmax()]
-    question = f"{list(features)[tree.tree_.feature[0]]} above {tree.tree_.threshold[0]:.2f}"
-    return chance >= best, question
 
 
 def _threshold(ratio: Floats, own: Judged, short: Flags) -> float:

@@ -25,7 +25,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +42,7 @@ from tsc_interp.laboratories.base import (
     option,
 )
 from tsc_interp.results.intervals import share_interval
-from tsc_interp.results.views import Heat, Rows, shown
-
-if TYPE_CHECKING:
-    from tsc_interp.plots.figure import Figure
+from tsc_interp.results.views import Drawing, Rows, shown
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -92,10 +89,8 @@ class ImageResult(LabResult):
     """`[arm seed]`: next words that are right, of `options.test`."""
     pointed: LabeledArray
     """`[seed]`: how often a trained network's largest weight lies in the named place."""
-    misread: LabeledArray
-    """`[seed]`: the trained networks' wrong words for which it does."""
-    weight: LabeledArray
-    """`[named place]`: the trained networks' mean weight in each place."""
+    weight: Number
+    """The trained networks' mean weight in the named place."""
     blind: Number
     """The share of right words for somebody who knows every digit and not which is asked for."""
     picture: LabeledArray
@@ -107,18 +102,19 @@ class ImageResult(LabResult):
         headings={"place": "named place", "word": "next word", "answer": "the network's"},
     )]  # fmt: skip
 
-    @shown(Heat(
-        "Share of next words that are right",
-        "Of {result.options.test:,} pictures of held-out digits, by seed. Who knows every digit "
-        "and not the place can be right for {result.blind:.1%}.",
-        share=True, form=".1%", name="arms",
-    ))  # fmt: skip
+    @shown(Rows("Share of next words that are right"))
     def arms(self) -> LabeledArray:
         seeds = [f"seed {seed}" for seed in self.right.labels["seed"]]
         return LabeledArray.of(self.right.array / self.options.test, network=ARMS, seed=seeds)
 
-    def drawn(self) -> Sequence[Figure]:
-        return [attention_map(self), *super().drawn()]
+    @shown(Drawing(
+        "Where the network looks for the next word",
+        "One picture of held-out digits, four sentences. Rust is the attention weight of each "
+        "location, darkest where it is largest; bold is the network's next word.",
+        name="maps",
+    ))  # fmt: skip
+    def attention_map(self) -> tuple[Any, str]:
+        return attention_map(self)
 
     def told(self, counts: Sequence[float]) -> str:
         """`96.2% (95% CI 95.3% to 97.0%)`; of several seeds the mean and the outermost ends."""
@@ -131,16 +127,15 @@ class ImageResult(LabResult):
     def conclude(self) -> Iterator[Finding]:
         test, places = self.options.test, self.options.grid**2
         trained, uniform = (self.right.at(arm=arm).tolist() for arm in ARMS)
-        own = float(np.diag(self.weight.array).mean())
         learned = share_interval(int(min(trained)), test).low > self.blind
         yield Finding.of(
             f"After {self.options.steps:,} steps the next word is right for {self.told(trained)} "
             f"of {test:,} pictures of held-out digits, and the largest of the "
             f"{self.maps.array[0].size} weights lies in the named place for "
             f"{self.told(self.pointed.array.tolist())} (chance, with {places} places: "
-            f"{1 / places:.1%}). On average {own:.1%} of the weight lies there. The network "
-            "learned the places from words alone; no attention map was given.",
-            {"words": float(np.mean(trained)) / test, "weight": own, "seeds": len(trained)},
+            f"{1 / places:.1%}). On average {self.weight:.1%} of the weight lies there. The "
+            "network learned the places from words alone; no attention map was given.",
+            {"words": float(np.mean(trained)) / test, "weight": self.weight, "seeds": len(trained)},
             "good" if learned else "warning",
         )
         yield Finding.of(
@@ -149,20 +144,11 @@ class ImageResult(LabResult):
             f"the place is {self.blind:.1%}, by naming the most frequent digit of each picture.",
             {"words": float(np.mean(uniform)) / test, "without the place": self.blind},
         )
-        wrong = int(test * len(trained) - sum(trained))
-        misread = int(self.misread.array.sum())
-        yield Finding.of(
-            f"The trained networks get {wrong:,} of {test * len(trained):,} words wrong. In "
-            f"{misread:,} of these the largest weight is in the right place, so the digit was "
-            f"misread; in {wrong - misread:,} the network looked elsewhere.",
-            {"wrong": wrong, "misread": misread},
-        )
 
 
-def attention_map(result: ImageResult) -> Figure:
+def attention_map(result: ImageResult) -> tuple[Any, str]:
     """One picture, four sentences: where the network looks for the next word."""
     from tsc_interp.plots.colours import INK, MUTED, SHARE, faint
-    from tsc_interp.plots.figure import Figure
     from tsc_interp.plots.heat import side_by_side
 
     titles = [
@@ -193,14 +179,7 @@ def attention_map(result: ImageResult) -> Figure:
         f"{one.place}: {one.answer}, where {one.word} stands; largest weight {weights.max():.0%}"
         for one, weights in zip(result.sentences, result.maps.array, strict=True)
     )
-    return Figure(
-        "maps",
-        "Where the network looks for the next word",
-        figure,
-        "One picture of held-out digits, four sentences. Rust is the attention weight of each "
-        "location, darkest where it is largest; bold is the network's next word.",
-        f"{'; '.join(said)}.",
-    )
+    return figure, f"{'; '.join(said)}."
 
 
 # -- pictures and sentences ------------------------------------------------------------------------
@@ -353,19 +332,22 @@ def train(network: Any, asked: ImageOptions, digits: Digits, seed: int) -> None:
     """Adam on the cross-entropy of the answers, the rate rising to 0.015 and back to zero."""
     import torch
 
+    from tsc_interp.laboratories.trained import descend
+
     rng = np.random.default_rng([seed, 0])
-    optimiser = torch.optim.Adam(network.parameters(), lr=RATE)
-    rate = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=asked.steps + 1)
-    for _ in range(asked.steps):
-        batch = draw(rng, digits, asked.grid, asked.pictures, asked.sentences)
-        pictures = torch.from_numpy(digits.standardised(batch.pictures))
-        logits, _ = network(pictures, torch.from_numpy(batch.words(asked.grid)))
-        wanted = torch.from_numpy(batch.answers(asked.grid)).flatten()
-        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        rate.step()
+
+    def losses() -> Iterator[Any]:
+        for _ in range(asked.steps):
+            batch = draw(rng, digits, asked.grid, asked.pictures, asked.sentences)
+            pictures = torch.from_numpy(digits.standardised(batch.pictures))
+            logits, _ = network(pictures, torch.from_numpy(batch.words(asked.grid)))
+            wanted = torch.from_numpy(batch.answers(asked.grid)).flatten()
+            yield torch.nn.functional.cross_entropy(logits.flatten(0, 1), wanted)
+
+    def cycle(optimiser: Any) -> Any:
+        return torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=asked.steps + 1)
+
+    descend(network.parameters(), losses(), RATE, cycle)
 
 
 def answer(network: Any, digits: Digits, batch: Questions, grid: int) -> tuple[Integers, Floats]:
@@ -388,15 +370,10 @@ def run(asked: ImageOptions, progress: Progress) -> ImageResult:
     from tsc_interp.model.threads import one_thread
 
     digits, held_out = split_digits()
-    grid, seeds, names = (
-        asked.grid,
-        range(asked.seed, asked.seed + asked.seeds),
-        place_names(asked.grid),
-    )
+    grid, seeds = asked.grid, range(asked.seed, asked.seed + asked.seeds)
     test = draw(np.random.default_rng([asked.seed, 1]), held_out, grid, asked.test, 1)
     right = np.zeros((len(ARMS), asked.seeds))
-    pointed, misread = np.zeros(asked.seeds), np.zeros(asked.seeds)
-    weight = np.zeros((len(names), len(names)))
+    pointed, weight = np.zeros(asked.seeds), np.zeros(asked.seeds)
     drawn: dict[str, Any] = {}
     with one_thread():
         for (i, arm), (k, seed) in ((a, s) for s in enumerate(seeds) for a in enumerate(ARMS)):
@@ -405,20 +382,17 @@ def run(asked: ImageOptions, progress: Progress) -> ImageResult:
             train(network, asked, digits, seed)
             said, over = answer(network, digits, test, grid)
             weights, place = over[:, 0], test.places[:, 0]
-            good = said[:, 0] == test.answers(grid)[:, 0]
-            right[i, k] = good.sum()
+            right[i, k] = (said == test.answers(grid)).sum()
             if arm == TRAINED:
-                there = pointed_at(weights, grid) == place
-                pointed[k], misread[k] = there.sum(), (~good & there).sum()
-                attention = attended(weights, grid)
-                weight += [attention[place == one].mean(axis=0) for one in range(len(names))]
+                pointed[k] = (pointed_at(weights, grid) == place).sum()
+                own = np.take_along_axis(attended(weights, grid), place[:, None], axis=1)
+                weight[k] = own.mean()
                 drawn = drawn or _drawn(asked, network, digits, test)
     return ImageResult(
         options=asked,
         right=LabeledArray.of(right, arm=ARMS, seed=seeds),
         pointed=LabeledArray.of(pointed, seed=seeds),
-        misread=LabeledArray.of(misread, seed=seeds),
-        weight=LabeledArray.of(weight / asked.seeds, named=names, place=names),
+        weight=float(weight.mean()),
         blind=blind_guess(test.digits),
         **drawn,
     )

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
 
 Floats = NDArray[np.float64]
-Models = dict[tuple[str, str, int], "Checkpoint"]
 CONTAINS, BEFORE = "contains a and b", "an a before any b"
 TASKS = (CONTAINS, BEFORE)
 NONE, LEARNED, SINUSOIDAL = "none", "learned", "sinusoidal"
@@ -101,26 +100,22 @@ class PositionsResult(LabResult):
     ]
     closest: float
     """The smallest logit of all: where it is far above 1e-12, float64 decides every string."""
-    horizons: LabeledArray
-    """`[seed]`: of the models without positions, over all lengths; inf: no error anywhere."""
 
     @shown(Lines(
-        "“Contains a and b”: strings wrong at each length",
+        "Strings wrong at each length",
         "Every string of each length; means over models, trained on up to "
-        "{result.options.train_length} letters.",
-        x="letters", y="share of strings wrong", form=".2%", name="cost",
+        "{result.options.train_length} letters. No model without positions can be better at “an a "
+        "before any b” than the line for it.",
+        x="letters", y="share of strings wrong", form=".2%", name="wrong",
     ))  # fmt: skip
-    def cost(self) -> LabeledArray:
-        return self._by_length(CONTAINS, {})
-
-    @shown(Lines(
-        "“An a before any b”: strings wrong at each length",
-        "As before. No model without positions can be better than the line for it.",
-        x="letters", y="share of strings wrong", form=".2%", name="order",
-    ))  # fmt: skip
-    def order(self) -> LabeledArray:
-        blind = [least_wrong(int(length)) for length in self.wrong.labels["length"]]
-        return self._by_length(BEFORE, {"blind to order, at best": np.array(blind)})
+    def by_length(self) -> LabeledArray:
+        lengths = self.wrong.labels["length"]
+        lines = {
+            f"{task}: {kind}": self.wrong.at(task=task, kind=kind).mean(axis=0)
+            for task, kind in ASKED
+        }
+        lines[f"{BEFORE}: none, at best"] = np.array([least_wrong(int(x)) for x in lengths])
+        return LabeledArray.of(list(lines.values()), positions=list(lines), length=lengths)
 
     def share(self, task: str, kind: str, length: int) -> Floats:
         """`[seed]`: wrong strings of a length."""
@@ -133,26 +128,18 @@ class PositionsResult(LabResult):
             model.right_up_to for model in self.models if (model.task, model.positions) == asked
         ]
 
-    def _by_length(self, task: str, also: dict[str, Floats]) -> LabeledArray:
-        kinds = [kind for kind in KINDS if (task, kind) in ASKED]
-        means = {kind: self.wrong.at(task=task, kind=kind).mean(axis=0) for kind in kinds} | also
-        lengths = self.wrong.labels["length"]
-        return LabeledArray.of(list(means.values()), positions=list(means), length=lengths)
-
     # -- findings ----------------------------------------------------------------------------------
 
     def conclude(self) -> Iterator[Finding]:
         yield self._cost()
         yield self._possible()
-        yield self._blind()
         yield self._invariance()
-        yield self._horizons()
 
     def _cost(self) -> Finding:
         most, seeds, last = self.options.max_length, self.options.seeds, self.options.train_length
         held = {kind: self.through(CONTAINS, kind).count(most) for kind in KINDS}
         kept = "; ".join(f"{kind}: {told_share(held[kind], seeds)}" for kind in KINDS)
-        verdicts = [self._against(CONTAINS, NONE, kind) for kind in (LEARNED, SINUSOIDAL)]
+        verdicts = [self._against(kind) for kind in (LEARNED, SINUSOIDAL)]
         beyond = ", ".join(
             f"{self.share(CONTAINS, LEARNED, length).mean():.2%} of those of {length}"
             for length in (last + 1, most)
@@ -166,23 +153,22 @@ class PositionsResult(LabResult):
             "warning" if held[LEARNED] < held[NONE] else "note",
         )
 
-    def _against(self, task: str, one: str, other: str) -> str:
-        """Whether either gets more of the longest strings wrong, by a sign test over seeds."""
-        wrong = [self.share(task, kind, self.options.max_length) for kind in (one, other)]
-        better, worse = (int((sign * (wrong[0] - wrong[1]) > 0).sum()) for sign in (-1, 1))
-        chance = sign_test(wrong[1] - wrong[0])
-        shown = f"a difference (sign test, p = {chance:.2g})" if chance < 0.05 else (
-            f"no difference that these seeds show (p = {chance:.2g})"
-        )  # fmt: skip
+    def _against(self, kind: str) -> str:
+        """Whether positions get more of the longest strings wrong, by a sign test over seeds."""
+        none, with_them = (self.share(CONTAINS, k, self.options.max_length) for k in (NONE, kind))
+        worse, better = int((with_them > none).sum()), int((with_them < none).sum())
+        chance = sign_test(with_them - none)
+        verdict = "a difference" if chance < 0.05 else "no difference that these seeds show"
         return (
-            f"Of {self.options.seeds} seeds, {better} have fewer wrong strings of "
-            f"{self.options.max_length} letters with {one.replace('none', 'no')} positions than "
-            f"with {other} ones, and {worse} have more: {shown}."
+            f"Of {self.options.seeds} seeds, {worse} have more wrong strings of "
+            f"{self.options.max_length} letters with {kind} positions than with none, and {better} "
+            f"have fewer: {verdict} (sign test, p = {chance:.2g})."
         )
 
     def _possible(self) -> Finding:
-        most, told = self.options.max_length, []
-        numbers: dict[str, Cell] = {}
+        most, last, told = self.options.max_length, self.options.train_length, []
+        bound = least_wrong(last)
+        numbers: dict[str, Cell] = {"blind": bound}
         for kind in (LEARNED, SINUSOIDAL):
             through = self.through(BEFORE, kind)
             numbers |= {f"{kind}, best": max(through), f"{kind}, worst": min(through)}
@@ -193,22 +179,12 @@ class PositionsResult(LabResult):
             )
         return Finding.of(
             f"With positions a model can learn a task on order. Trained on “{BEFORE}” with up to "
-            f"{self.options.train_length} letters, models are right on every string up to "
-            f"{'; '.join(told)}. {self._against(BEFORE, LEARNED, SINUSOIDAL)}",
+            f"{last} letters, models are right on every string up to {'; '.join(told)}. Without "
+            "positions no model can: it gives all orders of n_a a's and n_b b's the same answer, "
+            "so it is wrong on at least min(n_a, n_b) / (n_a + n_b) of them, which is "
+            f"{bound:.1%} of all strings of {last} letters.",
             numbers,
             "good",
-        )
-
-    def _blind(self) -> Finding:
-        last = self.options.train_length
-        bound = least_wrong(last)
-        best = {k: float(self.share(BEFORE, k, last).mean()) for k in (LEARNED, SINUSOIDAL)}
-        return Finding.of(
-            "A model without positions cannot solve this task: it gives all orders of n_a a's and "
-            "n_b b's the same answer, so it is wrong on at least min(n_a, n_b) / (n_a + n_b) of "
-            f"them, which is {bound:.1%} of all strings of {last} letters. With learned positions "
-            f"{best[LEARNED]:.2%} are wrong, with sinusoidal ones {best[SINUSOIDAL]:.2%}.",
-            {"blind": bound, **best},
         )
 
     def _invariance(self) -> Finding:
@@ -219,19 +195,10 @@ class PositionsResult(LabResult):
         told = "; ".join(f"{swing[pair]:.2f} ({pair[1]}, {pair[0]})" for pair in ASKED[1:])
         return Finding.of(
             "Without positions all orders of `aabc` have the same logit (difference "
-            f"{swing[CONTAINS, NONE]:.0e}). With positions their logits differ by {told}.",
-            {f"{kind}, {task}": float(value) for (task, kind), value in swing.items()},
-        )
-
-    def _horizons(self) -> Finding:
-        horizons = self.horizons.array
-        written = ", ".join("any length" if np.isinf(h) else f"{h:,.0f}" for h in horizons)
-        return Finding.of(
-            "A model without positions can be decided at all lengths at once. The exact horizons "
-            f"of these models, trained on up to {self.options.train_length} letters: {written} "
-            f"letters. All other strings were evaluated in float64; the smallest logit is "
+            f"{swing[CONTAINS, NONE]:.0e}). With positions their logits differ by {told}. All "
+            "strings were evaluated in float64, where the smallest logit is "
             f"{self.closest:.1e}.",
-            {"longest": float(horizons.max()), "closest": self.closest},
+            {f"{kind}, {task}": float(value) for (task, kind), value in swing.items()},
         )
 
 
@@ -254,20 +221,17 @@ def least_wrong(length: int, n_letters: int = 3) -> float:
 
 
 def run(asked: PositionsOptions, progress: Progress) -> PositionsResult:
-    from tsc_interp.laboratories.every_string import exact_horizon
     from tsc_interp.model.classifier import Classifier
     from tsc_interp.model.threads import one_thread
 
     lengths = range(1, asked.max_length + 1)
     seeds = range(asked.seed, asked.seed + asked.seeds)
     wrong = np.full((len(TASKS), len(KINDS), asked.seeds, len(lengths)), np.nan)
-    models: Models = {}
     rows, closest = [], math.inf
     with one_thread():
         for task, kind in ASKED:
             progress(f"training and evaluating: {task}, {kind} positions")
             for seed, checkpoint in zip(seeds, trained(task, kind, asked), strict=True):
-                models[task, kind, seed] = checkpoint
                 model = Classifier.from_checkpoint(checkpoint).double()
                 shares, first, least = decided(model, lengths)
                 closest = min(closest, least)
@@ -279,15 +243,11 @@ def run(asked: PositionsOptions, progress: Progress) -> PositionsResult:
                         first_wrong=first or "none", swing_by_order=swing_by_order(model),
                     )
                 )  # fmt: skip
-        progress("exact horizons without positions")
         return PositionsResult(
             options=asked,
             wrong=LabeledArray.of(wrong, task=TASKS, kind=KINDS, seed=seeds, length=lengths),
             models=tuple(rows),
             closest=closest,
-            horizons=LabeledArray.of(
-                [exact_horizon(models[CONTAINS, NONE, seed]) for seed in seeds], seed=seeds
-            ),
         )
 
 

@@ -84,8 +84,6 @@ class PretrainResult(LabResult):
     """`[arm measure seed]`."""
     constant: LabeledArray
     """`[seed]`: right answers about held-out names of who always says the most frequent place."""
-    exceptions: LabeledArray
-    """`[seed]`: held-out names that are not from their family's home."""
 
     @shown(Heat(
         "Held-out names answered right",
@@ -287,13 +285,14 @@ def train(reader: Any, batches: Iterator[tuple[Integers, Integers]]) -> None:
     import torch
     from torch.nn import functional
 
-    optimiser = torch.optim.Adam(reader.parameters(), lr=RATE)
-    for rows, wanted in batches:
-        logits = reader(torch.from_numpy(rows))[:, -wanted.shape[1] :].flatten(0, 1)
-        loss = functional.cross_entropy(logits, torch.from_numpy(wanted).flatten())
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+    from tsc_interp.laboratories.trained import descend
+
+    def losses() -> Iterator[Any]:
+        for rows, wanted in batches:
+            logits = reader(torch.from_numpy(rows))[:, -wanted.shape[1] :].flatten(0, 1)
+            yield functional.cross_entropy(logits, torch.from_numpy(wanted).flatten())
+
+    descend(reader.parameters(), losses(), RATE)
 
 
 def corrupted(
@@ -332,11 +331,8 @@ def run(asked: PretrainOptions, progress: Progress) -> PretrainResult:
                     chances = reader(every)[:, -1].softmax(-1)[:, LETTERS : LETTERS + PLACES]
             sure, answered = (part.reshape(FAMILIES, NAMES).numpy() for part in chances.max(-1))
             measured[i, :, k] = measure(answered, sure.astype(np.float64), world)
-    held_out = np.s_[:, SHOWN : SHOWN + HELD_OUT]
-    away = [(world.places != world.homes[:, None])[held_out].sum() for world in worlds]
     return PretrainResult(
         options=asked,
         measured=LabeledArray.of(measured, arm=ARMS, measure=MEASURED, seed=seeds),
         constant=LabeledArray.of([constant_answer(world) for world in worlds], seed=seeds),
-        exceptions=LabeledArray.of(away, seed=seeds),
     )
