@@ -56,7 +56,7 @@ def report(model: Any, tokens: torch.Tensor) -> None:
 
     before, started, busy = resident(), time.perf_counter(), time.process_time()
     print(f"GPT-2-small's shape, 8 x 64 tokens ({before:.0f} MB with the model built):")
-    made = tsc.analyze_tokens(model, tokens, direction=model.W_U[:, 5].detach())
+    made = tsc.analyze(model, tokens, direction=model.W_U[:, 5].detach())
     _took("analyze", started, busy)
     started, busy = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as place:

@@ -75,7 +75,7 @@ for name, result in results.items():
 # --8<-- [end:probe]
 
 # --8<-- [start:report]
-report = tsc.analyze_tokens(model, tokens, direction=direction, **asked)
+report = tsc.analyze(model, tokens, direction=direction, **asked)
 report.show()
 print("report:", report.save("marker-report"))
 # --8<-- [end:report]

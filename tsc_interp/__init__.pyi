@@ -35,7 +35,6 @@ from tsc_interp.model.evaluation import evaluate as evaluate
 from tsc_interp.probes.registry import run_probe as run_probe
 from tsc_interp.report.attention import show_attention as show_attention
 from tsc_interp.report.examine import analyze as analyze
-from tsc_interp.report.tokens import analyze_tokens as analyze_tokens
 from tsc_interp.report.report import Report as Report
 
 # verification

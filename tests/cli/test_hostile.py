@@ -64,8 +64,8 @@ def _some(commands: Sequence[list[str]], name: str) -> Sequence[list[str]]:
 def _quick_analysis(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names are the subject here: no figures, no test set, no proofs."""
     monkeypatch.setattr("tsc_interp.probes.registry.Probe.figures", lambda self, result: [])
-    monkeypatch.setattr("tsc_interp.report.examine.score_test_set", lambda model: None)
-    monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: None)
+    monkeypatch.setattr("tsc_interp.report.string_subject.score_test_set", lambda model: None)
+    monkeypatch.setattr("tsc_interp.report.string_subject.reach", lambda model: None)
 
 
 @pytest.mark.usefixtures("_quick_analysis")

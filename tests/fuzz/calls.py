@@ -103,8 +103,8 @@ def _functions() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
             "model": name, "strings": "aab", "probes": "trace", "compare": None, "epoch": None,
             "progress": lambda _: None,
         }),
-        "analyze_tokens": (tsc.analyze_tokens, {
-            "model": model, "tokens": torch.tensor([[3, 0, 1]]), "probes": "patterns",
+        "analyze tokens": (tsc.analyze, {
+            "model": model, "strings": torch.tensor([[3, 0, 1]]), "probes": "patterns",
             "query": None, "token_names": None, "direction": None, "attention_mask": None,
             "answer": None, "found": None, "name": None,
         }),

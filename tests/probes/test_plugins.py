@@ -77,7 +77,7 @@ def test_the_example_is_listed_asked_drawn_and_read_back(
     assert report == tsc.analyze("walkthrough", ["ab", "aab{9}"], probes=["sharpness", "margin"])
     assert report.figures["sharpness"][0].name == "sharpness"
     # Installed is not asked for: what is on this machine changes nobody's reports.
-    monkeypatch.setattr("tsc_interp.report.examine.PROBES", (find_probe("trace"),))
+    monkeypatch.setattr("tsc_interp.report.string_subject.PROBES", (find_probe("trace"),))
     assert tsc.analyze("walkthrough", ["ab"]).probe_names() == ["trace"]
 
 

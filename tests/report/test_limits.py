@@ -7,9 +7,8 @@ import pytest
 import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.probes.registry import PROBES, run_probe
+from tsc_interp.probes.registry import PROBES
 from tsc_interp.report.asking import LIMITS, left_out
-from tsc_interp.report.reach import reach, reach_of_cone
 
 LARGE = {
     "heads": tsc.ClassifierConfig(n_heads=1024),
@@ -53,8 +52,8 @@ def test_a_limit_is_the_last_size_that_is_asked() -> None:
 
 def test_a_report_on_a_large_model_says_what_it_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Over two minutes before. The horizon is left out as well: its bounds are as slow."""
-    monkeypatch.setattr("tsc_interp.report.examine.score_test_set", lambda model: None)
-    monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: pytest.fail("slow"))
+    monkeypatch.setattr("tsc_interp.report.string_subject.score_test_set", lambda model: None)
+    monkeypatch.setattr("tsc_interp.report.string_subject.reach", lambda model: pytest.fail("slow"))
     model = Classifier(LARGE["heads"])
     report = tsc.analyze(model, ["ab"])
     assert set(report.models[0].sections) == {"attribution"}
@@ -65,14 +64,13 @@ def test_a_report_on_a_large_model_says_what_it_left_out(monkeypatch: pytest.Mon
     assert named.models[0].not_run == {}
 
 
-@pytest.mark.parametrize("name", ["generalization-errors", "attend-cls", "lower-magnitude"])
-def test_the_cone_probe_and_a_search_of_its_own_say_the_same(name: str) -> None:
-    """A report runs one of the two: which one must not show."""
-    model = tsc.load(name)
-    assert reach_of_cone(run_probe("cone", model, ["ab"])) == reach(model)
-
-
 def test_a_report_searches_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tsc_interp.report.examine.reach", lambda model: pytest.fail("twice"))
+    """The verdict and the cone probe share one search."""
+    from tsc_interp.probes import searched
+
+    times, search = [], searched.search_supports
+    monkeypatch.setattr(searched, "_known", {})
+    monkeypatch.setattr(searched, "search_supports", lambda *a: times.append(1) or search(*a))
     report = tsc.analyze("generalization-errors", ["ab"], probes=["cone"])
     assert "up to 66 letters is proved right" in report.findings[0].text
+    assert len(times) == 1

@@ -1,4 +1,4 @@
-"""Reports of TransformerLens models that are no classifiers of ours: `analyze_tokens`.
+"""Reports of TransformerLens models that are no classifiers of ours.
 
 Runs against whichever TransformerLens is installed, like test_interop.py.
 """
@@ -20,8 +20,7 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Enumerated, Falsification
 from tsc_interp.probes.registry import run_probe
-from tsc_interp.report import Report
-from tsc_interp.report import tokens as token_report
+from tsc_interp.report import Report, row_subject
 from tsc_interp.report.transformer_lens import weight_hash
 from tsc_interp.results.base import Finding
 
@@ -32,9 +31,7 @@ NAMES = ["?", "X", "Y", "<pad>", "l", "two words", "n", "`o`", "$p$"]
 @pytest.fixture(scope="module")
 def report() -> Report:
     model = transformer_lens_model()
-    return tsc.analyze_tokens(
-        model, TOKENS, query=QUERY, token_names=NAMES, direction=model.W_U[:, 2]
-    )
+    return tsc.analyze(model, TOKENS, query=QUERY, token_names=NAMES, direction=model.W_U[:, 2])
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +39,7 @@ def many() -> tuple[Any, torch.Tensor, Report]:
     """More rows and heads than are read and drawn."""
     model = make_transformer_lens_model(n_layers=5, n_heads=6, d_head=4, d_model=24, n_ctx=9)
     tokens = torch.randint(0, 9, (90, 8), generator=torch.Generator().manual_seed(5))
-    return model, tokens, tsc.analyze_tokens(model, tokens, direction=model.W_U[:, 7])
+    return model, tokens, tsc.analyze(model, tokens, direction=model.W_U[:, 7])
 
 
 def test_results_are_the_probes_own(report: Report) -> None:
@@ -133,7 +130,7 @@ def test_the_python_of_a_section_gives_it_again(report: Report, tmp_path: Path) 
 def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, Report]) -> None:
     model, tokens, report = many
     card = report.models[0].card
-    assert len(card.asked.rows) == token_report.MOST_ROWS
+    assert len(card.asked.rows) == row_subject.MOST_ROWS
     assert card.asked.rows[0] == 0
     assert card.asked.rows[-1] == 89
     assert card.asked.tokens[5] == tuple(tokens[card.asked.rows[5]].tolist())
@@ -143,7 +140,7 @@ def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, R
     order = [card.asked.rows[place] for place in np.argsort(-said, kind="stable")]
     assert list(card.asked.shown) == [*order[:4], *order[-4:]]
     for result in report.models[0].results:
-        assert len(_rows(result)) in (0, token_report.MOST_SHOWN)
+        assert len(_rows(result)) in (0, row_subject.MOST_SHOWN)
     assert sum(len(section.figures) for section in report.models[0].sections.values()) <= 12
     assert len(report.to_html(plotlyjs="cdn")) < 1e6
     assert len(json.dumps(report.to_dict())) < 2e6
@@ -151,9 +148,9 @@ def test_of_many_rows_and_heads_some_are_chosen(many: tuple[Any, torch.Tensor, R
 
 def test_rows_that_do_not_fit_are_refused_with_what_would(monkeypatch: Any) -> None:
     model = transformer_lens_model()
-    monkeypatch.setattr(token_report, "MOST_BYTES", 4000)
+    monkeypatch.setattr(row_subject, "MOST_BYTES", 4000)
     with pytest.raises(UsageError, match=r"rows of \d+ tokens fit") as caught:
-        tsc.analyze_tokens(model, TOKENS, probes=["margin"])
+        tsc.analyze(model, TOKENS, probes=["margin"])
     fits = int(re.findall(r"rows of (\d+) tokens fit", str(caught.value))[0])
     assert 1 <= fits < 7
     some = tsc.analyze(model, TOKENS[:, :fits], probes=["margin"])
@@ -164,11 +161,11 @@ def test_masks_and_one_query_per_row_reach_the_probes() -> None:
     model = transformer_lens_model()
     mask = torch.ones_like(TOKENS)
     mask[1, 5:] = 0
-    report = tsc.analyze_tokens(model, TOKENS, probes="specialization", attention_mask=mask)
+    report = tsc.analyze(model, TOKENS, probes="specialization", attention_mask=mask)
     alone = run_probe("specialization", model, TOKENS, attention_mask=mask)
     assert report["specialization"].findings == alone.findings
     assert report.models[0].card.asked.query == (6, 4, 6, 6, 6)
-    chosen = tsc.analyze_tokens(model, TOKENS, probes="specialization", query=[1, 2, 3, 4, 5])
+    chosen = tsc.analyze(model, TOKENS, probes="specialization", query=[1, 2, 3, 4, 5])
     assert chosen.models[0].card.asked.query == (1, 2, 3, 4, 5)
     assert "positions 1 to 5" in chosen.findings[0].text
 
@@ -294,7 +291,7 @@ def test_a_search_brings_its_rows_its_names_and_where_it_is_read(tmp_path: Path)
 def test_the_model_is_left_as_it_was() -> None:
     model = make_transformer_lens_model()
     before = weight_hash(model)
-    tsc.analyze_tokens(model, TOKENS, direction=model.W_U[:, 2])
+    tsc.analyze(model, TOKENS, direction=model.W_U[:, 2])
     assert weight_hash(model) == before
     hooks = [point for point in model.hook_dict.values() if point.fwd_hooks]
     assert not hooks

@@ -350,7 +350,7 @@ def test_a_probe_that_cannot_be_asked_is_an_error_if_named_and_a_remark_if_not(m
         raise UnsupportedError("this model is too mysterious")
 
     probes = (replace(tsc.probes.registry.find_probe("trace"), function=refuse),)
-    monkeypatch.setattr("tsc_interp.report.examine.PROBES", probes)
+    monkeypatch.setattr("tsc_interp.report.string_subject.PROBES", probes)
     monkeypatch.setattr("tsc_interp.probes.registry.PROBES", probes)
     with pytest.raises(UnsupportedError, match="probe trace: this model is too mysterious"):
         tsc.analyze("walkthrough", ["ab"], probes=["trace"])

@@ -11,10 +11,11 @@ import torch
 
 import tsc_interp as tsc
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.model.classifier import Classifier
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport, section_of
-from tsc_interp.report.reach import Reach, reach, reach_of_cone
+from tsc_interp.report.reach import Reach, reach
 from tsc_interp.report.scoring import TestScore
 from tsc_interp.results.base import SEVERITIES, Finding
 
@@ -113,34 +114,28 @@ def test_reach_says_what_the_checker_derived(checked, proved, length, expected, 
         shortest_false_positive=error("a{8}"),
         shortest_false_negative=error(None),
     )
-    monkeypatch.setattr("tsc_interp.verification.horizon", lambda model, boxes: found)
-    assert reach(HookedClassifier(tsc.ClassifierConfig(), seed=0)) == expected
+    searched = SimpleNamespace(horizon=found)
+    monkeypatch.setattr("tsc_interp.probes.searched.searched", lambda checkpoint: searched)
+    assert reach(untrained(3)) == expected
 
 
 def test_reach_of_what_cannot_be_searched(monkeypatch):
     """Five letters have 31 sets and are searched, six are not."""
 
-    def refuse(model, boxes):
+    def refuse(checkpoint):
+        asked.append(checkpoint)
         raise UnsupportedError("no")
 
     asked = []
-    monkeypatch.setattr("tsc_interp.verification.horizon", lambda model, boxes: asked.append(1))
-    assert reach(HookedClassifier(tsc.ClassifierConfig(n_letters=6), seed=0)) is None
+    monkeypatch.setattr("tsc_interp.probes.searched.searched", refuse)
+    assert reach(untrained(6)) is None
     assert not asked
-    with pytest.raises(AttributeError):
-        reach(HookedClassifier(tsc.ClassifierConfig(n_letters=5), seed=0))
+    assert reach(untrained(5)) is None
     assert asked
-    monkeypatch.setattr("tsc_interp.verification.horizon", refuse)
-    assert reach(HookedClassifier(tsc.ClassifierConfig(), seed=0)) is None
 
 
-@pytest.mark.parametrize(
-    ("through", "horizon", "exact"), [(4, 4, True), (4, None, False), (4, 9, False)]
-)
-def test_reach_of_the_cone_probe(through, horizon, exact):
-    errors = {"false negative": SimpleNamespace(first_error="ab{4}")}
-    cone = SimpleNamespace(verified_length=through, horizon=horizon, shortest_of=errors.get)
-    assert reach_of_cone(cone) == Reach(through, exact, None, "ab{4}")
+def untrained(n_letters):
+    return Classifier(tsc.ClassifierConfig(n_letters=n_letters), seed=0).to_checkpoint()
 
 
 # -- which findings are read first -----------------------------------------------------------------

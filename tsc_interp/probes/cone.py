@@ -278,7 +278,6 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
     from tsc_interp.probes.searched import BUDGET, searched
     from tsc_interp.verification.bounds.exact import checkpoint_of
     from tsc_interp.verification.bounds.supports import Supports
-    from tsc_interp.verification.certificates import certify_searches
     from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
     config = need_classifier(inputs.model, "cone")
@@ -297,7 +296,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
             letters=config.alphabet.letters, visible=visible, horizon=None, verified_length=0,
             infinite=False, sets=tuple(_large_sets(supports, boxes, DEFAULT_LIMIT)),
         )  # fmt: skip
-    certificate = certify_searches(*searched(checkpoint, boxes), DEFAULT_LIMIT)
+    certificate = searched(checkpoint, boxes).certificate
     known = certificate.horizon
     always = {key for key, end in certificate.checked.verified_length.items() if end is None}
     sets = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.run_directory import run_of
@@ -23,12 +23,7 @@ from tsc_interp.results.arrays import Stored
 from tsc_interp.results.base import Cell, Finding, Severity
 from tsc_interp.source_report import TEST_LENGTH
 
-if TYPE_CHECKING:
-    from tsc_interp.model.classifier import Classifier
-
 NOT_TESTED = "Not tested: no label was given, so nothing here is known to be right or wrong."
-MOST_NAMED = 5
-"""Letters whose meaning fits into a verdict."""
 
 
 @dataclass(frozen=True)
@@ -54,31 +49,6 @@ class ModelCard(Stored):
     """Of a model that is not asked in strings: the rows of token ids."""
     kind: str = ""
     """The class of a model of TransformerLens."""
-
-    @classmethod
-    def of(
-        cls,
-        model: Classifier,
-        provenance: Mapping[str, Any],
-        test: TestScore | None,
-        reach: Reach | None,
-        order: OrderSummary | None = None,
-    ) -> ModelCard:
-        checkpoint, config = model.to_checkpoint(), model.config
-        # Inputs are written with their tokens' own names, so a long legend of letters says little.
-        plain = order is not None and config.n_letters > MOST_NAMED
-        return cls(
-            name=short_name(model.source),
-            source=model.source,
-            task=config.task.describe() if plain else config.question,
-            parameters=checkpoint.n_parameters,
-            weight_hash=checkpoint.weight_hash(),
-            config=config.to_dict(),
-            provenance=dict(provenance),
-            test=test,
-            reach=reach,
-            order=order,
-        )
 
     @property
     def token_names(self) -> tuple[str, ...]:
@@ -146,14 +116,13 @@ class ModelCard(Stored):
 
     def lesson(self) -> str | None:
         """The one sentence to remember: how far the model is right, and where it first is not."""
-        length = None if self.reach is None else self.reach.shortest_error()
-        if self.reach is None or length is None:
+        if self.reach is None or not self.reach.errors():
             return None
-        first = next(s for s, _ in self.reach.errors() if n_letters(s) == length)
+        first, _ = self.reach.errors()[0]
         before = ""
         if self.test is not None and not self.test.errors:
             before = f"No error on {self.test.strings:,} test strings, but "
-        shorter = self.reach.exact and length > 1
+        shorter = self.reach.exact and n_letters(first) > 1
         proved = "; every shorter string is proved right" if shorter else ""
         name = self.name.replace("`", "'")
         return f"{before}{name} is wrong on `{first}` ({written_out(first)}){proved}."

@@ -1,45 +1,37 @@
-"""Ask a model every question: `analyze` runs probes and gathers a `Report`."""
+"""Ask a model every question: `analyze` runs probes and gathers a `Report`.
+
+Classifiers are asked in strings, other models of TransformerLens in rows of token ids. What differs
+between the two is in `StringSubject` and `RowSubject`; both are examined alike.
+"""
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.arguments import checked, no_argument
-from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint, run_path
-from tsc_interp.errors import CallError, UnsupportedError, UsageError
-from tsc_interp.model.classifier import Classifier
+from tsc_interp.arguments import checked
+from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, run_path
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.model.threads import one_thread
-from tsc_interp.probes.cone import ConeResult
-from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import Probe
-from tsc_interp.probes.registry import PROBES
-from tsc_interp.report.asking import EXACT, ask, ask_each, chosen_probes, left_out
-from tsc_interp.report.cause import confirm
-from tsc_interp.report.dissection import choose, lost_head
-from tsc_interp.report.model_report import ModelCard, ModelReport
-from tsc_interp.report.order import SECONDS, OrderSummary, order_summary
-from tsc_interp.report.reach import Reach, first_errors, reach, reach_of_cone
+from tsc_interp.probes.token_rows import Query, TokenNames
+from tsc_interp.report.asking import ask_each, chosen_probes
+from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.report import Report
-from tsc_interp.report.scoring import TestScore, score_test_set, sensible_strings
-from tsc_interp.report.transformer_lens import parameters_of
-from tsc_interp.results.base import ProbeResult
+from tsc_interp.report.row_subject import RowSubject
+from tsc_interp.report.scoring import sensible_strings
+from tsc_interp.report.string_subject import StringSubject
 from tsc_interp.strings import as_strings
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification.counting.differences import Difference, difference
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from torch import Tensor
 
-TOKEN_OPTIONS = {
-    "query", "token_names", "direction", "attention_mask", "answer", "found", "name",
-}  # fmt: skip
 _SMALL = 250_000
 """Parameters up to which a second thread only costs time."""
 
@@ -54,18 +46,26 @@ def analyze(
     epoch: int | None = None,
     frame: FrameLike | None = None,
     seconds: float | None = None,
+    query: Query | None = None,
+    token_names: TokenNames | None = None,
+    direction: ArrayLike | Tensor | None = None,
+    attention_mask: ArrayLike | Tensor | None = None,
+    answer: int | Sequence[int] | None = None,
+    found: Any = None,
+    name: str | None = None,
     progress: Progress | bool | None = None,
-    **token_options: Any,
 ) -> Report:
     """Run probes on a model, or on two side by side, and gather their findings.
 
-    A TransformerLens model that was not imported is analysed on token ids instead of strings: this
-    is then the same as `analyze_tokens`, which documents the options of that case.
+    A TransformerLens model that was not imported is analysed on token ids instead of strings. The
+    options from `query` to `name` are for such a model only.
 
     Args:
-        model: A hooked model, a checkpoint, a bundled name, a path, or a run.
+        model: A hooked model, a checkpoint, a bundled name, a path, or a run; or any model of
+            TransformerLens.
         strings: In run-length notation. By default a few that exercise the task, and the model's
-            shortest errors and worst test strings.
+            shortest errors and worst test strings. Of a TransformerLens model token ids
+            `[batch pos]`, by default the examples of `found`.
         probes: Names of probes. By default every probe that applies, except those that intervene;
             a probe named here that the model does not support is an error.
         compare: A second model, such as `"RUN@3"` (a run at epoch 3) or `"@3"` (the same run).
@@ -73,14 +73,24 @@ def analyze(
         frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
         seconds: For order-sensitive models: stop the search over all inputs after so many seconds,
             by default 60. Inputs that are left are reported as undecided.
+        query: The position that reads: one for all rows, or one per row. By default where `found`
+            is wrong, or each row's last token.
+        token_names: What tokens are called: a list by token id, or a dictionary. By default what
+            the frame of `found` or the model's tokenizer says.
+        direction: A vector in the residual stream; attribution takes apart the read-out along it.
+            By default it takes apart the answer's logit less the next largest.
+        attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
+        answer: The output to account for, one for all rows or one for each. By default what the
+            model answers.
+        found: What `tsc.falsify` returned: the verdict, and the wrong input as the first row.
+        name: What the page calls the model.
         progress: True prints the current step; a function is called with a few words about it.
-        token_options: Options of `analyze_tokens`, for a TransformerLens model only.
 
     Returns:
         The findings, tables and figures; `show()` prints them and `save()` writes a page.
 
     Raises:
-        UsageError: No such probe, or an option that does not fit the model.
+        UsageError: No such probe, no token ids, or an option that does not fit the model.
         UnsupportedError: A named probe does not support this model.
 
     Example:
@@ -91,114 +101,83 @@ def analyze(
         'failure'
     """
     chosen, model = chosen_probes(probes), with_frame(model, frame)
-    ours = isinstance(model, HoldsWeights | type)
-    if not ours and hasattr(model, "run_with_cache") and hasattr(model, "cfg"):
+    options = {
+        "query": query, "token_names": token_names, "direction": direction,
+        "attention_mask": attention_mask, "answer": answer, "found": found, "name": name,
+    }  # fmt: skip
+    if _of_transformer_lens(model):
         if compare is not None or epoch is not None:
             raise UsageError(
                 f"a {type(model).__name__} has no epochs, and is not compared with another model; "
                 "compare and epoch are for classifiers"
             )
-        from tsc_interp.report.tokens import analyze_tokens
-
-        return analyze_tokens(model, strings, probes=probes, **token_options)
-    if unknown := sorted(token_options.keys() - TOKEN_OPTIONS):
-        known = [*inspect.signature(analyze).parameters][:-1]
-        raise CallError(no_argument("analyze", unknown[0], known))
-    if given_options := [name for name, value in token_options.items() if value is not None]:
+        return Report((_examine(RowSubject(model, strings, **options), chosen),))
+    if given := [option for option, value in options.items() if value is not None]:
         raise UsageError(
-            f"{', '.join(given_options)}: for models of TransformerLens, analysed on token ids; a "
+            f"{', '.join(given)}: for models of TransformerLens, analysed on token ids; a "
             "classifier knows where it reads, and along what"
         )
     say("loading")
-    allowed = SECONDS if seconds is None else seconds
-    subjects = [_Subject(model, epoch, allowed)]
+    subjects = [StringSubject(model, epoch, seconds)]
     if compare is not None:
-        subjects.append(_other(model, compare, allowed))
+        subjects.append(_other(model, compare, seconds))
         if subjects[1].run_directory == subjects[0].run_directory:
             subjects[1].run_directory = None  # its training is told once
-    if any(subject.model.config.needs_order for subject in subjects):
+    if any(subject.config.needs_order for subject in subjects):
         say("deciding every input in its order")
     elif seconds is not None:
         raise UsageError("seconds is for order-sensitive models only")
     first = subjects[0]
     asked_nothing = chosen is None and strings is None and compare is None
-    if asked_nothing and first.model.config.needs_order and first.order is None:
-        from tsc_interp.report.tokens import analyze_searched
-
-        checkpoint = first.model.to_checkpoint(first.provenance)
-        return analyze_searched(checkpoint, seconds=allowed)
+    if asked_nothing and first.config.needs_order and first.order is None:
+        return Report((_examine(RowSubject.searched(first.checkpoint, first.seconds), None),))
     texts = _strings(strings, subjects)
-    small = all(parameters_of(subject.model) <= _SMALL for subject in subjects)
+    for subject in subjects:
+        subject.strings = texts
+    small = all(subject.checkpoint.n_parameters <= _SMALL for subject in subjects)
     with one_thread() if small else nullcontext():
-        examined = tuple(_examine(subject, texts, chosen) for subject in subjects)
+        examined = tuple(_examine(subject, chosen) for subject in subjects)
         return Report(examined, _difference(subjects))
 
 
-class _Subject:
-    """A model to examine, its test score, and its run directory if it comes from one."""
-
-    def __init__(self, model: ModelLike, epoch: int | None, seconds: float) -> None:
-        self.seconds = seconds
-        checkpoint = as_checkpoint(model, epoch=epoch)
-        self.provenance = checkpoint.provenance
-        self.run_directory = run_path(model)
-        # A model with hooks is examined with them; nothing else needs TransformerLens.
-        self.model = (
-            model if isinstance(model, Classifier) else Classifier.from_checkpoint(checkpoint)
-        )
-        self.test: TestScore | None = score_test_set(self.model)
-
-    @cached_property
-    def order(self) -> OrderSummary | None:
-        """Every input of a model that sees order, unless it is too large to be searched."""
-        config = self.model.config
-        if not config.needs_order or EXACT.exceeded(config, parameters_of(self.model)):
-            return None
-        return order_summary(self.model, self.seconds)
+def _of_transformer_lens(model: Any) -> bool:
+    ours = isinstance(model, HoldsWeights | type)
+    return not ours and hasattr(model, "run_with_cache") and hasattr(model, "cfg")
 
 
-def _other(model: ModelLike, compare: ModelLike, seconds: float) -> _Subject:
+def _examine(subject: StringSubject | RowSubject, chosen: list[Probe] | None) -> ModelReport:
+    named = chosen is not None
+    results, not_run = ask_each(
+        chosen or subject.probes(), lambda probe: subject.ask(probe, named=named), say, named=named
+    )
+    return subject.report({"results": results, "not_run": not_run})
+
+
+def _other(model: ModelLike, compare: ModelLike, seconds: float | None) -> StringSubject:
     """What to compare with; `@3` is epoch 3 of the same run."""
     if isinstance(compare, str) and re.fullmatch(r"@\d{1,6}", compare):
         if (run := run_path(model)) is None:
             raise UsageError(f"{compare} is an epoch of the first model's run, but it is not a run")
-        return _Subject(run, int(compare[1:]), seconds)
-    return _Subject(compare, None, seconds)
+        return StringSubject(run, int(compare[1:]), seconds)
+    return StringSubject(compare, None, seconds)
 
 
-def _strings(strings: Any, subjects: Sequence[_Subject]) -> tuple[str, ...]:
+def _strings(strings: Any, subjects: Sequence[StringSubject]) -> tuple[str, ...]:
     """Canonical, each once; the defaults keep only what every model can read."""
-    alphabets = [subject.model.config.alphabet for subject in subjects]
-    smallest = min(alphabets, key=lambda alphabet: alphabet.size)
-    texts = [] if strings is None else subjects[0].model.config.filled(as_strings(strings))
+    config = subjects[0].config
+    smallest = min((s.config.alphabet for s in subjects), key=lambda alphabet: alphabet.size)
+    texts = [] if strings is None else config.filled(as_strings(strings))
     if not texts:
-        texts = [text for s in subjects for text in _first_errors(s)]
+        texts = [text for subject in subjects for text in subject.first_errors()]
         if not (texts and any(s.order is not None and s.order.writes for s in subjects)):
-            config = subjects[0].model.config  # no inputs of a task that writes
-            texts += config.filled(sensible_strings(config))
+            texts += config.filled(sensible_strings(config))  # no inputs of a task that writes
         texts += [text for s in subjects if s.test is not None for text in s.test.worst]
         readable = set(smallest.letters + "{}0123456789")
         texts = [text for text in texts if set(text) <= readable] or [smallest.letters]
     return tuple(dict.fromkeys(smallest.canonical(text) for text in texts))
 
 
-def _first_errors(subject: _Subject) -> list[str]:
-    """What the report takes apart, unless a model is too large to search for it."""
-    if subject.model.config.needs_order:
-        known = subject.order
-        if known is None or not (known.first or known.writes):
-            return []
-        config = subject.model.config
-        names = config.token_names or tuple(config.alphabet.letters)
-        letters = (names.index(letter.letter) for letter in known.apart.letters)
-        return [config.alphabet.canonical("".join(config.alphabet.letters[i] for i in letters))]
-    checkpoint = subject.model.to_checkpoint()
-    if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
-        return []
-    return first_errors(checkpoint)
-
-
-def _difference(subjects: Sequence[_Subject]) -> Difference | None:
+def _difference(subjects: Sequence[StringSubject]) -> Difference | None:
     """None of one model, and of two that cannot be compared string by string."""
     if len(subjects) < 2:
         return None
@@ -207,50 +186,3 @@ def _difference(subjects: Sequence[_Subject]) -> Difference | None:
         return difference(subjects[0].model, subjects[1].model)
     except UnsupportedError:
         return None
-
-
-def _examine(
-    subject: _Subject, strings: tuple[str, ...], chosen: list[Probe] | None
-) -> ModelReport:
-    checkpoint = subject.model.to_checkpoint(subject.provenance)
-    probes = chosen or [
-        p
-        for p in PROBES
-        if (not p.on_request or (p.name == "patterns" and subject.model.config.needs_order))
-        and (not p.needs_run or subject.run_directory is not None)
-    ]
-
-    inputs = Inputs(subject.model, strings)
-
-    def run(probe: Probe) -> ProbeResult:
-        reason = None
-        if probe.name == "init-norm" and "imported_from" in subject.provenance:
-            reason = "it was trained elsewhere, and how it was initialised is not known"
-        reason = reason or left_out(probe.name, checkpoint.config, checkpoint.n_parameters)
-        if reason is not None and not chosen:
-            raise UnsupportedError(reason)
-        options = {"run_directory": subject.run_directory} if probe.needs_run else {}
-        return ask(probe, inputs, **options)
-
-    results, not_run = ask_each(probes, run, say, named=chosen is not None)
-    card = ModelCard.of(
-        subject.model, subject.provenance, subject.test, _reach(subject, results), subject.order
-    )
-    report = ModelReport(card, strings, results, not_run, checkpoint)
-    taken_apart = choose(report)
-    if taken_apart is None or taken_apart.right:
-        return report
-    string = taken_apart.string
-    say(f"which intervention confirms why {string} is wrong")
-    return replace(report, confirmation=confirm(subject.model, string, lost_head(report, string)))
-
-
-def _reach(subject: _Subject, results: Sequence[ProbeResult]) -> Reach | None:
-    """The cone probe has searched for it already; without it, it is searched for here."""
-    for result in results:
-        if isinstance(result, ConeResult):
-            return reach_of_cone(result)
-    checkpoint = subject.model.to_checkpoint()
-    if EXACT.exceeded(checkpoint.config, checkpoint.n_parameters):
-        return None
-    return reach(subject.model)

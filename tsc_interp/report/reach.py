@@ -10,11 +10,7 @@ from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints.checkpoint import Checkpoint
-    from tsc_interp.model.classifier import Classifier
-    from tsc_interp.probes.cone import ConeResult
 
-# A report must not keep anyone waiting: `tsc-interp verify` takes all the time it needs.
-_BUDGET = 20_000  # as the cone probe has it, so that a report with it and one without say the same
 _MOST_LETTERS = 5
 _ANY = Alphabet(MAX_LETTERS)
 
@@ -53,17 +49,18 @@ class Reach:
     """Of a model with several classes, whose errors have no kinds: the shortest."""
 
     def errors(self) -> list[tuple[str, str]]:
-        """(string, kind): the shortest error of each kind that is known."""
+        """(string, kind): the shortest error of each kind that is known, the shortest first."""
         by_kind = (
             (self.false_positive, "false positive"),
             (self.false_negative, "false negative"),
             (self.wrong, ""),
         )
-        return [(string, kind) for string, kind in by_kind if string is not None]
+        known = [(string, kind) for string, kind in by_kind if string is not None]
+        return sorted(known, key=lambda error: n_letters(error[0]))
 
     def shortest_error(self) -> int | None:
         """The length of the shortest string known to be wrong."""
-        return min((n_letters(string) for string, _ in self.errors()), default=None)
+        return next((n_letters(string) for string, _ in self.errors()), None)
 
     def sentence(self) -> str:
         """How far it is proved right, and the shortest strings it gets wrong."""
@@ -72,7 +69,7 @@ class Reach:
             proved = f"Every string of up to {self.verified_length:,} {letters} is proved right."
         else:
             proved = "It already fails at length 1." if self.exact else "Nothing is proved."
-        errors = sorted(self.errors(), key=lambda error: n_letters(error[0]))
+        errors = self.errors()
         if not errors:
             return proved
         first = " and ".join(f"`{string}`" + f" (a {kind})" * bool(kind) for string, kind in errors)
@@ -81,56 +78,24 @@ class Reach:
         return f"{proved} The shortest wrong {strings}{verb} {first}."
 
 
-def reach(model: Classifier | Checkpoint) -> Reach | None:
+def reach(checkpoint: Checkpoint) -> Reach | None:
     """None where counts do not describe the input, or there are too many sets of letters."""
-    from tsc_interp.verification import horizon
+    from tsc_interp.probes.searched import searched
 
-    if model.config.n_letters > _MOST_LETTERS:
+    if checkpoint.config.n_letters > _MOST_LETTERS or checkpoint.config.needs_order:
         return None
     try:
-        result = horizon(model, boxes=_BUDGET)
+        found = searched(checkpoint).horizon
     except UnsupportedError:
         return None
-
-    first = result.shortest if model.config.n_outputs > 1 else None
-    errors = result.shortest_false_positive, result.shortest_false_negative, first
+    first = found.shortest if checkpoint.config.n_outputs > 1 else None
+    errors = found.shortest_false_positive, found.shortest_false_negative, first
     positive, negative, wrong = (None if error is None else error.string for error in errors)
     return Reach(
         # What the checker did not derive again may be true, but is not proved.
-        verified_length=result.verified_length if result.checked else 0,
-        exact=result.proved and result.length is not None,
+        verified_length=found.verified_length if found.checked else 0,
+        exact=found.proved and found.length is not None,
         false_positive=positive,
         false_negative=negative,
         wrong=wrong if first is not None and first.multiclass else None,
-    )
-
-
-def first_errors(checkpoint: Checkpoint) -> list[str]:
-    """The shortest wrong string of each kind, as the search finds them: what to take apart.
-
-    Empty where there is none, or where `reach` is None.
-    """
-    from tsc_interp.probes.searched import searched
-    from tsc_interp.verification.summaries import DEFAULT_LIMIT, summarise
-
-    if checkpoint.config.n_letters > _MOST_LETTERS or checkpoint.config.needs_order:
-        return []
-    try:
-        summary = summarise(*searched(checkpoint), DEFAULT_LIMIT)
-    except UnsupportedError:
-        return []
-    errors = (summary.shortest, summary.shortest_false_positive, summary.shortest_false_negative)
-    return list(dict.fromkeys(error.string for error in errors if error is not None))
-
-
-def reach_of_cone(result: ConeResult) -> Reach:
-    """The same from the cone probe, which has searched and proved already."""
-
-    errors = [result.shortest_of(kind) for kind in ("false positive", "false negative")]
-    positive, negative = (None if error is None else error.first_error for error in errors)
-    return Reach(
-        verified_length=result.verified_length,
-        exact=result.horizon is not None and result.verified_length == result.horizon,
-        false_positive=positive,
-        false_negative=negative,
     )

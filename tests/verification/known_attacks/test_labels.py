@@ -181,7 +181,7 @@ def of_counts(want: bool) -> Checkpoint:
 
 def test_a_search_that_is_kept_is_not_that_of_other_labels() -> None:
     """A cell of a notebook that defines the same kind again."""
-    firsts = [[search.counterexample for search in searched(of_counts(want))[1]]
+    firsts = [[search.counterexample for search in searched(of_counts(want)).searches]
               for want in (True, False)]  # fmt: skip
     assert firsts[0] == [None, None, None]
     assert None not in firsts[1]

@@ -1,4 +1,4 @@
-"""A report of any TransformerLens model: the probes that need no task, in bounded time and space.
+"""Any TransformerLens model and rows of token ids, as a report examines them: in bounded time.
 
 Of many rows some are read: at most `MOST_ROWS`, fewer where the activations of one forward pass
 would fill more than `MOST_BYTES` or a pass would take longer than `MOST_WORK` allows, evenly spread
@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.falsification.falsify import falsify
@@ -32,17 +31,13 @@ from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.probes.token_rows import Query, Rows, TokenNames, name_of, need_method, token_rows
 from tsc_interp.report.asked import Asked, Tested
-from tsc_interp.report.asking import ask, ask_each, chosen_probes
+from tsc_interp.report.asking import ask
 from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.report import Report
 from tsc_interp.report.transformer_lens import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.results.arrays import LabeledArray
 from tsc_interp.results.base import HeadsResult, ProbeResult, Record
-from tsc_interp.telling import Progress, say
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from tsc_interp.telling import say
 
 MOST_ROWS = 64
 MOST_BYTES = 500_000_000
@@ -54,103 +49,122 @@ FIRST = ("patterns", "attribution", "ablation", "circuits-weights")
 R = TypeVar("R", bound=Record)
 
 
-@checked
-def analyze_tokens(
-    model: Any,
-    tokens: Any,
-    *,
-    probes: str | Sequence[str] | None = None,
-    query: Query | None = None,
-    token_names: TokenNames | None = None,
-    direction: ArrayLike | Tensor | None = None,
-    attention_mask: ArrayLike | Tensor | None = None,
-    answer: int | Sequence[int] | None = None,
-    found: Any = None,
-    name: str | None = None,
-    progress: Progress | bool | None = None,
-) -> Report:
-    """Run the probes that need no task on any TransformerLens model.
+class RowSubject:
+    """A model, the rows that are read of those given, and what was found of them before.
 
     Args:
         model: A HookedTransformer or a TransformerBridge.
-        tokens: Token ids `[batch pos]`. By default the examples of `found`.
-        probes: Names of probes, by default all that apply. The others are listed with the reason.
-        query: The position that reads: one for all rows, or one per row. By default where `found`
-            is wrong, or each row's last token.
-        token_names: What tokens are called: a list by token id, or a dictionary. By default what
-            the frame of `found` or the model's tokenizer says.
-        direction: A vector in the residual stream; attribution takes apart the read-out along it.
-            By default it takes apart the answer's logit less the next largest.
+        tokens: Token ids `[batch pos]`; None for the examples of `found`.
+        query: The position that reads: one for all rows, or one per row.
+        token_names: What tokens are called: a list by token id, or a dictionary.
+        direction: A vector in the residual stream.
         attention_mask: `[batch pos]`, 1 for tokens and 0 for padding.
-        answer: The output to account for, one for all rows or one for each. By default what the
-            model answers.
-        found: What `tsc.falsify` returned: the verdict, and the wrong input as the first row.
+        answer: The output to account for, one for all rows or one for each.
+        found: What `tsc.falsify` returned.
         name: What the page calls the model.
-        progress: True prints the current step; a function is called with a few words about it.
-
-    Returns:
-        The findings, tables and figures; `show()` prints them and `save()` writes a page.
-
-    Raises:
-        UsageError: No tokens are given, or an option does not fit them.
-        UnsupportedError: A named probe does not support this model.
-
-    Example:
-        >>> import tsc_interp as tsc
-        >>> bridge = tsc.load("walkthrough").to_transformer_lens(n_ctx=16)
-        >>> tokens = tsc.load("walkthrough").tokens(["aab", "abc"])
-        >>> report = analyze_tokens(bridge, tokens, probes="specialization", query=0)
-        >>> report.probe_names()
-        ['specialization']
     """
-    chosen = chosen_probes(probes)
-    need_method(model, "run_with_cache")
-    tokens = _with_found(tokens, answer, found)
-    if found is not None and found.examples:
-        query = found.position if query is None else query
-        token_names = Frame.parse(found.frame).names if token_names is None else token_names
-    if tokens is None:
-        raise UsageError(
-            f"which tokens? A {type(model).__name__} is analysed on token ids [batch pos]: "
-            "tsc.analyze_tokens(model, tokens). To have it judged on a task, say how it is read: "
-            "tsc.analyze(tsc.from_transformer_lens(model, tokens=..., query=..., task=...))"
-        )
-    say("reading the input")
-    batch = token_rows(model, tokens, query, attention_mask)
-    along = readout_direction(model, direction)
-    rows = _read_rows(model, batch)
-    asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
-    asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
-    card = ModelCard(
-        name=model_name(model) if name is None else str(name),
-        kind=type(model).__name__,
-        source="",
-        task="",
-        tested=None if found is None else Tested.of(found),
-        parameters=parameters_of(model),
-        weight_hash=weight_hash(model),
-        config=describe(model),
-        asked=asked,
-    )
 
-    # Row by row only those to be shown are kept, so they come first, or alone.
-    hidden = [row for row in asked.rows if row not in asked.shown]
-    every = _inputs(model, asked, [*asked.shown, *hidden])
-    along_or_answer = asked if along is None else replace(asked, answer=None)
-    shown = _inputs(model, along_or_answer, asked.shown)
+    checkpoint: Checkpoint | None = None
+    """The same model as it was imported, if it was."""
 
-    def run(probe: Probe) -> ProbeResult:
-        result = _ask(probe, asked, every, shown)
-        if chosen is None and isinstance(result, HeadsResult) and not heads_to_tell(result):
+    def __init__(
+        self,
+        model: Any,
+        tokens: Any,
+        *,
+        query: Query | None = None,
+        token_names: TokenNames | None = None,
+        direction: Any = None,
+        attention_mask: Any = None,
+        answer: int | Sequence[int] | None = None,
+        found: Any = None,
+        name: str | None = None,
+    ) -> None:
+        need_method(model, "run_with_cache")
+        tokens = _with_found(tokens, answer, found)
+        if found is not None and found.examples:
+            query = found.position if query is None else query
+            token_names = Frame.parse(found.frame).names if token_names is None else token_names
+        if tokens is None:
+            raise UsageError(
+                f"which tokens? A {type(model).__name__} is analysed on token ids [batch pos]: "
+                "tsc.analyze(model, tokens). To have it judged on a task, say how it is read: "
+                "tsc.analyze(tsc.from_transformer_lens(model, tokens=..., query=..., task=...))"
+            )
+        say("reading the input")
+        batch = token_rows(model, tokens, query, attention_mask)
+        along = readout_direction(model, direction)
+        rows = _read_rows(model, batch)
+        asked = _asked(model, batch, rows, token_names, along, attention_mask is not None)
+        asked = replace(asked, answer=_answers(answer, rows, len(batch.tokens)))
+        self.model, self.asked, self.found = model, asked, found
+        self.name = model_name(model) if name is None else str(name)
+        # Row by row only those to be shown are kept, so they come first, or alone.
+        hidden = [row for row in asked.rows if row not in asked.shown]
+        self.every = _inputs(model, asked, [*asked.shown, *hidden])
+        along_or_answer = asked if along is None else replace(asked, answer=None)
+        self.shown = _inputs(model, along_or_answer, asked.shown)
+
+    @classmethod
+    def searched(cls, checkpoint: Checkpoint, seconds: float) -> RowSubject:
+        """An imported model that `verify` does not decide, and the wrong input that a search finds.
+
+        The probes run on its TransformerLens form, which answers alike.
+        """
+        from tsc_interp.model.hooked import load
+
+        search = falsify(checkpoint, seconds=seconds)
+        frame = Frame.parse(search.frame)
+        size = frame.length(frame.places[1]) + frame.writes
+        made = cls(load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search)
+        made.checkpoint = checkpoint
+        return made
+
+    def probes(self) -> list[Probe]:
+        """What is asked if nobody names a probe."""
+        first = [find_probe(name) for name in FIRST]
+        return [*first, *(p for p in PROBES if not (p.on_request or p.needs_run or p in first))]
+
+    def ask(self, probe: Probe, *, named: bool) -> ProbeResult:
+        """One probe's answer about all rows, or about those that are shown."""
+        probe = probe.of_tokens()
+        if not probe.any_model:
+            about_classifiers = (
+                f"it needs a tsc-interp classifier, not a {type(self.model).__name__}"
+            )
+            raise UnsupportedError(probe.why_not or about_classifiers)
+        result = ask(probe, self.shown if probe.row_by_row else self.every)
+        if not probe.external:
+            places = [self.asked.rows.index(row) for row in self.asked.shown]
+            names = {f"row {at}": self.asked.row_name(place) for at, place in enumerate(places)}
+            result = _only_shown(result, names)
+        if not named and isinstance(result, HeadsResult) and not heads_to_tell(result):
             raise UnsupportedError("no head reads one token more clearly than chance")
         return result
 
-    first = [find_probe(name) for name in FIRST]
-    rest = [p for p in PROBES if not (p.on_request or p.needs_run or p in first)]
-    wanted = [probe.of_tokens() for probe in chosen or [*first, *rest]]
-    results, not_run = ask_each(wanted, run, say, named=chosen is not None)
-    names = tuple(f"row {row}" for row in asked.rows)
-    return Report((ModelReport(card, names, results, not_run),))
+    def report(self, answers: dict[str, Any]) -> ModelReport:
+        """The card and the answers."""
+        card = ModelCard(
+            name=self.name,
+            kind=type(self.model).__name__,
+            source="",
+            task="",
+            tested=None if self.found is None else Tested.of(self.found),
+            parameters=parameters_of(self.model),
+            weight_hash=weight_hash(self.model),
+            config=describe(self.model),
+            asked=self.asked,
+        )
+        if self.checkpoint is not None:
+            known = self.checkpoint
+            source = known.source or card.name
+            card = replace(
+                card, name=short_name(source), source=source, provenance=known.provenance,
+                task=known.config.task.describe(), parameters=known.n_parameters,
+                weight_hash=known.weight_hash(),
+            )  # fmt: skip
+        names = tuple(f"row {row}" for row in self.asked.rows)
+        return ModelReport(card, names, **answers, checkpoint=self.checkpoint)
 
 
 def _with_found(tokens: Any, answer: Any, found: Any) -> Any:
@@ -174,27 +188,6 @@ def _with_found(tokens: Any, answer: Any, found: Any) -> Any:
     if answer is not None and np.ndim(answer):
         raise UsageError("with found=, answer is one output for all rows")
     return np.concatenate([first, rows])
-
-
-def analyze_searched(checkpoint: Checkpoint, *, seconds: float) -> Report:
-    """Report on an imported model that `verify` does not decide: search it, and run the probes.
-
-    The probes run on its TransformerLens form, which answers alike.
-    """
-    from tsc_interp.model.hooked import load
-
-    search = falsify(checkpoint, seconds=seconds)
-    frame = Frame.parse(search.frame)
-    size = frame.length(frame.places[1]) + frame.writes
-    report = analyze_tokens(load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search)
-    (model,) = report.models
-    source = checkpoint.source or model.card.name
-    card = replace(
-        model.card, name=short_name(source), source=source, provenance=checkpoint.provenance,
-        task=checkpoint.config.task.describe(),
-        parameters=checkpoint.n_parameters, weight_hash=checkpoint.weight_hash(),
-    )  # fmt: skip
-    return Report((replace(model, card=card, checkpoint=checkpoint),))
 
 
 def _answers(answer: Any, rows: NDArray[np.int64], count: int) -> tuple[int, ...] | None:
@@ -259,21 +252,6 @@ def _asked(
         attention_mask=None if mask is None else tuple(map(tuple, mask.tolist())),
         shown=tuple(int(rows[index]) for index in order),
     )
-
-
-# -- asking ------------------------------------------------------------------------------------
-
-
-def _ask(probe: Probe, asked: Asked, every: Inputs, shown: Inputs) -> ProbeResult:
-    if not probe.any_model:
-        about_classifiers = f"it needs a tsc-interp classifier, not a {type(every.model).__name__}"
-        raise UnsupportedError(probe.why_not or about_classifiers)
-    result = ask(probe, shown if probe.row_by_row else every)
-    if probe.external:
-        return result
-    places = [asked.rows.index(row) for row in asked.shown]
-    names = {f"row {at}": asked.row_name(place) for at, place in enumerate(places)}
-    return _only_shown(result, names)
 
 
 def _inputs(model: Any, asked: Asked, rows: Sequence[int]) -> Inputs:
