@@ -14,6 +14,7 @@ from tests.verification.models import hand_built, random_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import source_test_set
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.interventions.hooks import intervene
 from tsc_interp.model.classifier import Classifier
 from tsc_interp.probes.registry import figures, run_probe
 
@@ -95,7 +96,7 @@ def test_errors_are_those_of_a_forward_pass_by_hand(case):
     sample = sample[np.linspace(0, len(sample) - 1, 128).astype(int)]
     assert len(result.judged("zero")) == len(result.judged("mean")) == 2 + 3 + 1 + 6
     plain = {tuple(row): by_hand(weights, row)[0] > 0 for row in vectors(LENGTH)}
-    for one in (*result.of("zero"), *result.of("mean")):
+    for one in result.ablated:
         new = np.zeros(()) if one.change == "zero" else average(weights, one.part, sample)
         if one.change == "zero" and one.part == "mlp":
             new = np.zeros(CONFIG.d_model)
@@ -112,35 +113,31 @@ def test_errors_are_those_of_a_forward_pass_by_hand(case):
         assert one.exact.undecided == 0
 
 
-def test_effects_and_test_errors_by_hand(case):
+def test_leads_and_answers_by_hand(case):
     checkpoint, result = case
     weights = checkpoint.weights
     rows = {"ab": np.array([1, 1, 0]), "bccc": np.array([0, 1, 3])}
     zeros = {
-        "head0": np.zeros(2),
-        "neuron2": 0.0,
-        "mlp": np.zeros(3),
-        "head1.value[b]": np.zeros(2),
+        "head 0": ("head0", np.zeros(2)),
+        "neuron 2": ("neuron2", 0.0),
+        "MLP": ("mlp", np.zeros(3)),
+        "b's value in head 1": ("head1.value[b]", np.zeros(2)),
     }
-    for part, new in zeros.items():
+    for name, (part, new) in zeros.items():
         for string, row in rows.items():
+            before = by_hand(weights, row)[0]
             after = by_hand(weights, row, **replacement(part, new))[0]
-            moved = float(result.effects.at(change="zero", part=part, string=string))
-            assert moved == pytest.approx(after - by_hand(weights, row)[0], abs=1e-5)
-    counts = source_test_set(CONFIG)
-    labels = (counts[:, 0] > 0) & (counts[:, 1] > 0)
-    answers = np.array([by_hand(weights, row, head=(0, np.zeros(2)))[0] > 0 for row in counts])
-    (without,) = [one for one in result.of("zero") if one.part == "head0"]
-    assert without.test.false_positives == int((answers & ~labels).sum())
-    assert without.test.false_negatives == int((~answers & labels).sum())
+            moved = float(result.effects.at(change="zero", part=name, string=string))
+            assert moved == pytest.approx((after - before) * np.sign(before), abs=1e-5)
+            assert result.after.at(change="zero", part=name, string=string) == (after > 0)
 
 
 def test_a_head_that_does_nothing_is_found():
     """Two heads that read a and b, and one that writes nothing."""
     scores, values = [[9, 0, 0], [0, 9, 0], [1, 2, 3]], [[2, 0, 0], [0, 2, 0], [0, 0, 0]]
     model = Classifier.from_checkpoint(hand_built(scores, values, 3.0))
-    result = run_probe("ablation", model, ["ab", "c"], exact=99)
-    zero = {one.part: one for one in result.of("zero")}
+    result = run_probe("ablation", model, ["ab", "c"], exact=3)
+    zero = {one.part: one for one in result.judged("zero")}
     assert zero["head2"].same_answers
     assert zero["head2"].exact == result.exact.model_copy(update={"proved": False})
     # Without head 0 the logit is at most 2 - 3: every one of the strings with a and b is missed.
@@ -148,53 +145,35 @@ def test_a_head_that_does_nothing_is_found():
     assert zero["head0"].exact.false_negatives == zero["head1"].exact.false_negatives == both
     assert zero["head0"].exact.false_positives == 0
     assert zero["head0"].exact.first_error == "ab"
-    texts = [finding.text for finding in result.findings]
-    assert any("Head 2 can be set to zero" in text for text in texts)
-    assert any(text.startswith("With head 0 set to zero") and "`ab`" in text for text in texts)
-    resampled = {one.part: one.test.errors for one in result.of("resample")}
-    assert resampled["head2"] == 0 < resampled["head0"]
+    about = {finding.about.get("part"): finding.severity for finding in result.findings}
+    assert about["head2",] == "good"
+    assert about["head0"] == "note"
     check_survives_json(result)
-    assert [figure.name for figure in figures(result)] == ["errors", "first-errors", "logits"]
+    assert [figure.name for figure in figures(result)] == ["errors", "leads"]
 
 
 def test_proved_is_what_the_checker_says():
     result = run_probe("ablation", "generalization-errors", ["ab"], exact=2)
-    for one in result.ablated:
-        if one.exact is not None and one.exact.proved:
-            edited = tsc.edit("generalization-errors", f"{one.part}=zero")
-            found = tsc.horizon(edited)
-            assert found.proved
-            assert (found.length, found.shortest.string) == (
-                one.exact.horizon,
-                one.exact.first_error,
-            )
-    named = [one for one in result.ablated if one.exact is not None and one.exact.proved]
+    named = [one for one in result.ablated if one.exact.proved]
+    for one in named:
+        found = tsc.horizon(tsc.edit("generalization-errors", f"{one.part}=zero"))
+        assert found.proved
+        assert (found.length, found.shortest.string) == (one.exact.horizon, one.exact.first_error)
     assert {one.part for one in named} >= {"head1"}
     assert all(one.change == "zero" for one in named)
     assert result.exact.proved
 
 
 def test_what_was_left_out_is_said():
-    result = run_probe("ablation", "walkthrough", ["ab"], exact=2)
-    assert len(result.judged("zero")) == 2
-    assert any("2 of 11 parts" in note for note in result.not_applicable)
-    four = Classifier(ClassifierConfig(n_letters=4), seed=0)
-    result = run_probe("ablation", four, ["ab"])
-    assert result.exact is None
-    assert not result.judged("zero")
-    assert result.test is not None
-    assert [figure.name for figure in figures(result)] == ["logits"]
-
-
-def test_norms_and_positions():
+    result = run_probe("ablation", "walkthrough", ["ab"], exact=1)
+    assert len(result.judged("zero")) == 1
+    assert any("1 of 11 parts" in note for note in result.not_applicable)
     normed = run_probe("ablation", Classifier(ClassifierConfig(norm="rms"), seed=0), ["ab"])
     assert normed.exact is None
-    assert all((one.test is not None) == one.whole for one in normed.of("zero"))
-    assert all(one.test is None for one in normed.of("mean"))
     assert any("norms" in note for note in normed.not_applicable)
     placed = run_probe("ablation", Classifier(ClassifierConfig(n_positions=5), seed=0), ["ab", "c"])
     assert placed.effects.labels["change"] == ("zero",)
-    assert placed.test is None
+    assert placed.exact is None
 
 
 def test_wrong_use():
@@ -203,3 +182,15 @@ def test_wrong_use():
         run_probe("ablation", empty, ["ab"])
     with pytest.raises(UsageError, match="length of strings"):
         run_probe("ablation", "walkthrough", ["ab"], length=-3)
+    with pytest.raises(UsageError, match="query is for other models"):
+        run_probe("ablation", "walkthrough", ["ab"], query=0)
+
+
+def test_a_multiclass_classifier_against_interventions():
+    config = ClassifierConfig(n_letters=3, n_outputs=3, n_heads=2, task="most_frequent")
+    model = Classifier(config, seed=3)
+    strings = ["abc", "aab", "cccb", "bbb"]
+    result = run_probe("ablation", model, strings)
+    for head in range(2):
+        after = intervene(model, strings, [f"head{head}=zero"]).after.argmax(-1).tolist()
+        assert result.after.at(change="zero", part=f"head {head}").tolist() == after

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from tests.model.outside_models import to_bridge
 from tests.probes.models import (
     QUERY,
     TOKENS,
@@ -16,10 +15,7 @@ from tests.probes.models import (
     make_transformer_lens_model,
     transformer_lens_model,
 )
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.hooks import intervene
-from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.probes.registry import figures, run_probe
 
 
@@ -49,12 +45,12 @@ def test_equal_to_hooks_by_hand(norm: str | None, change: str) -> None:
                         for x in (before, after)]  # fmt: skip
                 got = result.effects.at(change=change, part=part, string=f"row {row}")
                 assert float(got) == pytest.approx(lead[1] - lead[0], abs=1e-5)
-                now = result.answers.after.at(change=change, part=part, string=f"row {row}")
+                now = result.after.at(change=change, part=part, string=f"row {row}")
                 assert int(now) == after[row].argmax()
-            changed = int(result.answers.changed.at(change=change, part=part))
+            changed = int(result.changed.at(change=change, part=part))
             assert changed == (after.argmax(1) != said).sum()
     check_survives_json(result)
-    assert [figure.name for figure in figures(result)] == ["answers", "logits"]
+    assert [figure.name for figure in figures(result)] == ["answers", "leads"]
 
 
 def test_a_masked_row_does_not_enter_the_mean() -> None:
@@ -87,46 +83,14 @@ def test_one_output_is_judged_by_its_sign() -> None:
     result = run_probe("ablation", model, TOKENS)
     with torch.no_grad():
         logit = model(TOKENS)[:, -1, 0].numpy()
-    assert result.logits.array == pytest.approx(np.abs(logit), abs=1e-5)
-    assert (result.answers.before.array == (logit > 0)).all()
-
-
-@to_bridge
-def test_a_head_that_does_nothing_changes_nothing() -> None:
-    model = HookedClassifier(ClassifierConfig(n_layers=2, d_model=5, n_positions=8), seed=1)
-    with torch.no_grad():
-        model.blocks[1].attn.W_O[0] = 0
-    exported = model.to_transformer_lens(n_ctx=8)
-    tokens = model.tokens(["abca", "aabc", "ccab"])
-    result = run_probe("ablation", exported, tokens, query=0)
-    assert np.abs(result.effects.at(part="layer 1 head 0")).max() < 1e-6
-    assert np.abs(result.effects.at(part="layer 1 head 1")).max() > 1e-6
-    assert not result.answers.changed.at(part="layer 1 head 0").any()
+    assert result.leads.array == pytest.approx(np.abs(logit), abs=1e-5)
+    assert (result.before.array == (logit > 0)).all()
 
 
 def test_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     model = transformer_lens_model()
     with pytest.raises(UsageError, match="one of the 9 outputs"):
         run_probe("ablation", model, TOKENS, answer=12)
-    with pytest.raises(UsageError, match="query: for TransformerLens models"):
-        run_probe("ablation", "walkthrough", ["ab"], query=0)
-    monkeypatch.setattr("tsc_interp.probes.ablation.MOST_WORK", 100_000)
+    monkeypatch.setattr("tsc_interp.probes.inputs.MOST_WORK", 100_000)
     with pytest.raises(UnsupportedError, match="too much for a model of"):
         run_probe("ablation", model, TOKENS)
-
-
-@to_bridge
-def test_a_multiclass_classifier_is_ablated_by_its_export() -> None:
-    """Oracle: our own hooks, by `intervene`."""
-    config = ClassifierConfig(n_letters=3, n_outputs=3, n_heads=2, task="most_frequent")
-    torch.manual_seed(3)
-    model = HookedClassifier(config)
-    strings = ["abc", "aab", "ccb", "bbb"]
-    result = run_probe("ablation", model, strings)
-    for head in range(2):
-        after = intervene(model, strings, [f"head{head}=zero"]).after.argmax(-1).tolist()
-        got = [int(result.answers.after.at(change="zero", part=f"head {head}", string=f"row {i}"))
-               for i in range(4)]  # fmt: skip
-        assert got == after
-    with pytest.raises(UnsupportedError, match="one length"):
-        run_probe("ablation", model, ["a", "aab"])

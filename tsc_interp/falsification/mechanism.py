@@ -35,12 +35,11 @@ def mechanism(model: Any, question: Question, row: list[int]) -> tuple[Finding, 
     try:
         probed = ablation.run(model, written, query=position, answer=label)
         assert isinstance(probed, AblationResult)
-        assert probed.answers is not None
-        lead = float(probed.logits.array[0])
+        lead = float(probed.leads.array[0])
         effects = probed.effects.array[1, :, 0]
         parts = probed.effects.labels["part"]
         best = int(effects.argmax())
-        mended = int((probed.answers.after.array[1, :, 0] == label).sum())
+        mended = int((probed.after.array[1, :, 0] == label).sum())
         text = (
             f"With its mean over {SAMPLE} other inputs in its place, {parts[best]} moves the right "
             f"answer's lead from {lead:.3g} to {lead + effects[best]:.3g}, the most of "

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+MOST_WORK = 100_000_000_000
+"""Parameters times tokens times passes: some 30 seconds of one processor core."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,59 @@ class Inputs:
             "rows", lambda: token_rows(self.model, self.given, self.query, self.attention_mask)
         )
 
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """What to call each row: the string, or `row 0`."""
+        if self.config is not None:
+            return tuple(self.given)
+        return tuple(f"row {row}" for row in range(len(self.rows.tokens)))
+
+    @property
+    def fed(self) -> Any:
+        """What the model is run on: compressed strings of our classifier, or token ids."""
+
+        def made() -> Any:
+            need_method(self.model, "run_with_hooks")
+            if self.config is not None:
+                return self.model.inputs(self.given)
+            import torch
+
+            return torch.from_numpy(self.rows.tokens).to(device_of(self.model))
+
+        return self.once("fed", made)
+
+    def outputs(self, hooks: Sequence[Any] = (), copies: int = 1) -> Tensor:
+        """`[row output]`: what the model says under these hooks, where each row is read.
+
+        A single logit becomes the outputs no and yes, so that the largest one is the answer. With
+        `copies` the rows are run so many times at once.
+        """
+        import torch
+
+        if self.config is not None:
+            batch = self.fed if copies == 1 else self.fed.repeated(copies)
+            out: Tensor = self.model.run_with_hooks(batch, fwd_hooks=list(hooks))
+        else:
+            options = {}
+            if self.attention_mask is not None:
+                kept = torch.from_numpy(self.rows.kept).long().to(self.fed.device)
+                options["attention_mask"] = kept.repeat(copies, 1)
+            batch = self.fed.repeat(copies, 1)
+            out = self.model.run_with_hooks(batch, fwd_hooks=list(hooks), **options)
+            out = out[torch.arange(len(out)), torch.from_numpy(np.tile(self.rows.query, copies))]
+        out = out.reshape(len(out), -1)
+        return torch.cat([torch.zeros_like(out), out], 1) if out.shape[1] == 1 else out
+
+    def check_work(self, passes: int, doing: str) -> None:
+        """Refuse what would take minutes: so many passes over all rows."""
+        tokens = self.fed.tokens.numel() if self.config is not None else self.fed.numel()
+        size = sum(parameter.numel() for parameter in self.model.parameters())
+        if size * tokens * passes > MOST_WORK:
+            raise UnsupportedError(
+                f"{doing} takes {passes:,} passes over {tokens:,} tokens, which is too much for a "
+                f"model of {size:,} parameters; {MOST_WORK // (size * passes):,} tokens fit"
+            )
+
     def run(self, *reads: str, written_out: bool = False) -> Pass:
         """Run the model, unless that was done, and keep the activations whose names end so.
 
@@ -235,8 +290,7 @@ class Inputs:
 def _start_rows(inputs: Inputs, wanted: Callable[[str], bool]) -> Pass:
     import torch
 
-    model, given = inputs.model, inputs.rows
-    rows = tuple(f"row {row}" for row in range(len(given.tokens)))
+    model, given, rows = inputs.model, inputs.rows, inputs.row_names
     device = device_of(model)
     ids = torch.from_numpy(given.tokens).to(device)
     options: dict[str, Any] = {"names_filter": wanted}
@@ -293,6 +347,15 @@ def _start_classifier(
     return Pass(
         rows, tokens, multiplicity, factor, at, visible, logits, cache, config, token_names=None
     )
+
+
+def lead(outputs: Tensor, answers: Any) -> Tensor:
+    """`[row]`: of `outputs [row output]` the answer's less the largest other one."""
+    import torch
+
+    own = torch.as_tensor(answers, device=outputs.device).expand(len(outputs))[:, None]
+    others = outputs.scatter(1, own, -torch.inf)
+    return outputs.gather(1, own)[:, 0] - others.max(1).values
 
 
 def compact(config: ClassifierConfig, counts: Floats) -> ModelInputs:

@@ -33,8 +33,7 @@ from tsc_interp.interventions.constants import Runs
 from tsc_interp.interventions.norms import CLOSE, check_writers, has_norm, normed
 from tsc_interp.interventions.parts import Edge, Part
 from tsc_interp.model.classifier import Classifier
-from tsc_interp.probes.inputs import Inputs
-from tsc_interp.probes.token_rows import device_of, need_method
+from tsc_interp.probes.inputs import Inputs, lead
 from tsc_interp.strings import Counts
 
 Array = NDArray[np.float64]
@@ -47,7 +46,7 @@ class Gated:
     """The edges of a model, and its leads on some rows for any choice of gates."""
 
     def __init__(self, inputs: Inputs) -> None:
-        self.runs, self.answer = _answering(inputs)
+        self.runs, self.answer = Runs(inputs.model, inputs.fed), _leading(inputs)
         check_writers(self.runs)
         cfg = self.runs.cfg
         heads = range(cfg.n_heads)
@@ -113,33 +112,15 @@ class Gated:
         return other.written()
 
 
-def _answering(inputs: Inputs) -> tuple[Runs, Answer]:
-    """The rows, and a function that runs copies of them: the lead of the model's own answers."""
-    model, read = inputs.model, None
-    if inputs.config is not None:
-        given: Any = model.inputs(inputs.given)
-    else:
-        need_method(model, "run_with_hooks")
-        given = torch.from_numpy(inputs.rows.tokens).to(device_of(model))
-        read = inputs.rows.query
-
-    def outputs(copies: int, hooks: list[Hook]) -> Tensor:
-        batch = given.repeat(copies, 1) if read is not None else given.repeated(copies)
-        out: Tensor = model.run_with_hooks(batch, fwd_hooks=hooks)
-        if read is not None:
-            out = out[torch.arange(len(out)), torch.from_numpy(np.tile(read, copies))]
-        out = out.reshape(len(out), -1)
-        return torch.cat([torch.zeros_like(out), out], 1) if out.shape[1] == 1 else out
-
+def _leading(inputs: Inputs) -> Answer:
+    """A function that runs copies of the rows: the lead of the model's own answers."""
     with torch.no_grad():
-        answers = outputs(1, []).argmax(1)
+        answers = inputs.outputs().argmax(1)
 
-    def lead(copies: int, hooks: list[Hook]) -> Tensor:
-        """Above zero where the model's own answer stays the largest output."""
-        out, own = outputs(copies, hooks), answers.repeat(copies)[:, None]
-        return out.gather(1, own)[:, 0] - out.scatter(1, own, -torch.inf).max(1).values
+    def leading(copies: int, hooks: list[Hook]) -> Tensor:
+        return lead(inputs.outputs(hooks, copies), answers.repeat(copies))
 
-    return Runs(model, given), lead
+    return leading
 
 
 class _Pass:

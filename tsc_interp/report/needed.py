@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
-from tsc_interp.probes.ablation import AblationResult, Answers
+from tsc_interp.probes.ablation import AblationResult
 from tsc_interp.probes.patterns import HABITS, PatternsResult
 from tsc_interp.report.asked import Tested
 from tsc_interp.report.model_report import ModelReport
@@ -41,11 +41,10 @@ class Needed:
 def needed(model: ModelReport) -> Needed | None:
     """Of a model that is asked in rows; None where no head was replaced."""
     ablation = model.result("ablation", AblationResult)
-    if ablation is None or ablation.answers is None:
+    if ablation is None or not ablation.in_rows:
         return None
-    answers = ablation.answers
-    heads = _needed(answers, model.result("patterns", PatternsResult))
-    return Needed(heads, answers.rows, _confirmed(ablation, answers))
+    heads = _needed(ablation, model.result("patterns", PatternsResult))
+    return Needed(heads, ablation.rows, _confirmed(ablation))
 
 
 def wrong_rates(tested: Tested | None) -> tuple[Rate, ...]:
@@ -62,31 +61,30 @@ def attention(model: ModelReport) -> Markup | None:
     if patterns is None:
         return None
     ablation = model.result("ablation", AblationResult)
-    answers = None if ablation is None else ablation.answers
-    return Markup(patterns.view(_first(patterns, answers)).to_html())
+    return Markup(patterns.view(_first(patterns, ablation)).to_html())
 
 
-def _first(patterns: PatternsResult, answers: Answers | None) -> tuple[int, int] | None:
+def _first(patterns: PatternsResult, ablation: AblationResult | None) -> tuple[int, int] | None:
     """The head that is needed most is shown large."""
-    if answers is None:
+    if ablation is None or not ablation.in_rows:
         return None
-    part = answers.changed.labels["part"][answers.most_needed(heads=True)]
+    part = ablation.changed.labels["part"][ablation.most_needed(heads=True)]
     return next(((i, h) for i, h, name in patterns.heads if part == name), None)
 
 
-def _needed(answers: Answers, patterns: PatternsResult | None) -> tuple[Rate, ...]:
+def _needed(ablation: AblationResult, patterns: PatternsResult | None) -> tuple[Rate, ...]:
     """The heads without which most answers change, their mean put in their place."""
-    parts = answers.changed.labels["part"]
-    c = answers.changed.labels["change"].index("mean")
+    parts = ablation.changed.labels["part"]
+    every, effects = ablation.changed.at(change="mean"), ablation.mean_effect.at(change="mean")
     heads = [p for p, part in enumerate(parts) if "head" in part]
-    heads.sort(key=lambda p: (-answers.changed.array[c, p], answers.mean_effect.array[c, p]))
+    heads.sort(key=lambda p: (-every[p], effects[p]))
     needed = []
     for p in heads[:MOST_HEADS]:
-        changed, effect = int(answers.changed.array[c, p]), float(answers.mean_effect.array[c, p])
+        changed, effect = int(every[p]), float(effects[p])
         attends = "" if patterns is None else _attends(patterns, parts[p])
         remark = f"The answer's lead changes by {effect:+.2f} on average."
         remark += f" It {attends}." if attends else ""
-        percent, counted = 100 * changed / answers.rows, f"{changed} of {answers.rows}"
+        percent, counted = 100 * changed / ablation.rows, f"{changed} of {ablation.rows}"
         needed.append(Rate(parts[p], percent, counted, remark))
     return tuple(needed)
 
@@ -109,27 +107,27 @@ def _attends(patterns: PatternsResult, head: str) -> str:
     return ""
 
 
-def _confirmed(ablation: AblationResult, answers: Answers) -> str:
+def _confirmed(ablation: AblationResult) -> str:
     """What replacing the head that is needed most does, to the first row it turns and to all."""
-    labels = answers.after.labels
+    labels = ablation.after.labels
     c = labels["change"].index("mean")
-    p = answers.most_needed(heads=True)
+    p = ablation.most_needed(heads=True)
     if "head" not in labels["part"][p]:
         return ""
-    count = int(answers.changed.array[c, p])
+    count = int(ablation.changed.array[c, p])
     name = labels["part"][p]
     text = f"With the output of {name} replaced by its mean over the rows, "
-    turned = np.flatnonzero(answers.after.array[c, p] != answers.before.array)
+    turned = np.flatnonzero(ablation.after.array[c, p] != ablation.before.array)
     if not count or not len(turned):
-        effect = float(answers.mean_effect.array[c, p])
-        changes = f"{count} of {answers.rows} answers change" if count else "no answer changes"
+        effect = float(ablation.mean_effect.array[c, p])
+        changes = f"{count} of {ablation.rows} answers change" if count else "no answer changes"
         return f"{text}{changes}; the answer's lead changes by {effect:+.2f} on average."
     row = int(turned[0])
-    lead = float(ablation.logits.array[row])
+    lead = float(ablation.leads.array[row])
     after = lead + float(ablation.effects.array[c, p, row])
-    pair = [answers.names[str(int(x))] for x in
-            (answers.before.array[row], answers.after.array[c, p, row])]  # fmt: skip
+    pair = [ablation.names[str(int(x))] for x in
+            (ablation.before.array[row], ablation.after.array[c, p, row])]  # fmt: skip
     return (
         f"{text}the answer to {labels['string'][row]} turns from {pair[0]} to {pair[1]} (its lead "
-        f"from {lead:+.2f} to {after:+.2f}), and {count} of all {answers.rows} answers change."
+        f"from {lead:+.2f} to {after:+.2f}), and {count} of all {ablation.rows} answers change."
     )
