@@ -115,14 +115,10 @@ def test_a_part_that_does_nothing_is_left_out() -> None:
     assert not [part for part in result.circuit.kept if part.startswith("layer1.head0->")]
 
 
-def test_too_many_edges_go_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_edges_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = transformer_lens_model()
     size = sum(p.numel() for p in model.parameters()) * TOKENS.numel()
-    monkeypatch.setattr("tsc_interp.probes.circuit.MOST_WORK", 200 * size)
-    result = run_probe("circuit", model, TOKENS, query=QUERY)
-    assert result.search.startswith("in the order of attribution")
-    assert len(result.circuit.kept) < len(result.parts)
-    monkeypatch.setattr("tsc_interp.probes.circuit.MOST_WORK", 100 * size)
+    monkeypatch.setattr("tsc_interp.probes.inputs.MOST_WORK", 100 * size)
     with pytest.raises(UnsupportedError, match="46 edges"):
         run_probe("circuit", model, TOKENS, query=QUERY)
 

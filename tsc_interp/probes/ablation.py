@@ -351,18 +351,18 @@ class AblationResult(ProbeResult):
         """Whether an average in the part's place gives another result than zero in its place."""
         means = {one.part: one for one in self.judged("mean")}
         pairs = [(one, means[one.part]) for one in self.judged("zero") if one.part in means]
-        apart = [zero for zero, mean in pairs if zero.same_answers != mean.same_answers]
         if not pairs:
             return
-        text = f"Mean ablation (over {self.mean_over}) "
+        apart = [zero for zero, mean in pairs if zero.same_answers != mean.same_answers]
+        text = f"Means over {self.mean_over} in the place of parts agree with zeros on which parts "
+        text += "can be removed."
         if apart:
-            free = [one.name for one in apart if not one.same_answers]
-            needed = [one.name for one in apart if one.same_answers]
-            said = [f"only its variation can go, not its mean: {joined(free)}"] if free else []
-            said += [f"only zero changes no answer: {joined(needed)}"] if needed else []
-            text += f"differs from zero ablation in {len(apart)} parts. {'; '.join(said)}."
-        else:
-            text += "agrees with zero ablation on which parts can be removed."
+            by_mean = [one.name for one in apart if not one.same_answers]
+            by_zero = [one.name for one in apart if one.same_answers]
+            said = [f"only a mean over {self.mean_over} (of {joined(by_mean)})"] if by_mean else []
+            said += [f"only zero (of {joined(by_zero)})"] if by_zero else []
+            text = f"No answer changes with {' and '.join(said)} in a part's place, not with "
+            text += "the other of the two." if len(said) > 1 else "zero." if by_mean else "a mean."
         yield Finding.of(text, {"parts": len(apart), "of": len(pairs)})
 
 

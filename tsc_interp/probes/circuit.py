@@ -1,20 +1,18 @@
 """What is the smallest part of the model that does what the model does?
 
 The parts are edges (the input that a neuron or the logit receives from the embedding, a head or a
-neuron), nodes (heads and neurons), or values (the value that a head gives to a letter, and
-neurons). Parts outside the circuit are set to zero, or to their mean over stated strings. With up
-to 12 parts all choices (at most 4,096) are tried; with more, parts are removed one at a time, the
-one that changes the fewest answers first.
+neuron) or nodes (heads and neurons). Parts outside the circuit are set to zero, or to their mean
+over stated strings. With up to 12 parts all choices (at most 4,096) are tried; with more, each part
+in turn is removed for good if no answer changes, those that do least alone first.
 
 Faithfulness is counted, not sampled: the circuit is a classifier of its own
 (`interventions/weights.py`), so the strings up to `max_length` that it answers differently are
 counted exactly, and the first one of all is searched for and proved (`tsc.diff`). The result is the
 front of size against exact disagreement.
 
-Three cheaper rankings of parts are compared with it: the effect of removing one part alone, the
-gradient of the logit (attribution), and thresholds as in ACDC (from the output backwards, a part is
-removed if that moves the logits by less than the threshold). Each is scored by ROC AUC: does it
-rank the circuit's parts above the others?
+Two cheaper rankings of parts are compared with it: the effect of removing one part alone, and the
+gradient of the logit (attribution). Each is scored by ROC AUC: does it rank the circuit's parts
+above the others?
 
 That is for one layer without norms and positions. Of all other models, and of any TransformerLens
 model, edges lead into queries, keys, values, MLPs and the logit. A removed edge carries zero, the
@@ -27,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import comb, isnan, log10
+from math import comb, isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -39,7 +37,7 @@ from tsc_interp.interventions.parts import Edge, Part, place
 from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import probe
 from tsc_interp.results.base import Cell, Finding, LabeledArray, ProbeResult, Record, Table
-from tsc_interp.results.views import Drawing, Heat, Rows, shown
+from tsc_interp.results.views import Drawing, Heat, Lines, Rows, shown
 from tsc_interp.strings import Counts
 
 if TYPE_CHECKING:
@@ -48,23 +46,20 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Masks = NDArray[np.bool_]
 Progress = Callable[[str], None]
-METHODS = ("removed alone", "attribution", "threshold")
+METHODS = ("removed alone", "attribution")
 MOST_CHOICES = 4096
 MOST_EDGES = 2_000
-MOST_WORK = 100_000_000_000
-"""Parameters times tokens times passes: some 30 seconds of one processor core."""
 MOST_FRONT = 24
 RANKED_VECTORS = 25_000
 NUMBERS = 4_000_000
 """Terms of choices that are ranked at once."""
 ROWS_AT_ONCE = 2_048
-THRESHOLDS = 41
+STEP = 1e-5
+"""By how much a gate is closed to see the slope."""
 SECONDS = 5.0
 """For proofs that the circuit and the model agree: five seconds' worth of work."""
 BOXES = 5_000
 """For the search of each set of letters: many models need a few hundred."""
-_NONE = 0.2
-"""Where none stands on a logarithmic axis."""
 
 
 class Choice(Record):
@@ -102,7 +97,7 @@ class CircuitResult(ProbeResult):
     probe: ClassVar[str] = "circuit"
 
     graph: str
-    """`edges`, `nodes`, or `values` (of a letter in a head, and neurons)."""
+    """`edges`, or `nodes` (heads and neurons)."""
     fill: str
     """What is put in a removed part's place: `zero`, or the mean over which strings."""
     search: str
@@ -127,11 +122,6 @@ class CircuitResult(ProbeResult):
     """`[part]`: mean change of the logit when the part alone is removed."""
 
     @property
-    def kinds(self) -> str:
-        """What the parts are, in words."""
-        return "values and neurons" if self.graph == "values" else self.graph
-
-    @property
     def counted(self) -> str:
         """What answers are counted over."""
         return "count vectors" if self.rows is None else "rows"
@@ -142,56 +132,25 @@ class CircuitResult(ProbeResult):
         return self.counted + ("" if self.rows else f" up to {self.max_length} letters")
 
     @shown(
-        Drawing(
+        Lines(
             "How small can it be?",
-            "Each mark is the best part of the model of its size ({result.search}). Up is worse: "
-            "how many of the {result.vectors:,} {result.over} it answers differently than the "
-            "model; a circle is none at all, and the open one is the whole model.",
-            name="front",
+            "The share of the {result.vectors:,} {result.over} that is answered as by the whole "
+            "model, by the best part of each size ({result.search}).",
+            name="front", x="parts kept", y="answered as by the model", form=".2%",
+            table=False,
         )
-    )
-    def drawn_front(self) -> tuple[Any, str]:
-        """Size against what is answered differently; none at all has a row of its own."""
-        from tsc_interp.plots.colours import INK, MUTED, WRONG
-        from tsc_interp.plots.series import add_series
-        from tsc_interp.plots.style import new_figure
-
-        counts = [choice.vectors for choice in self.front]
-        most = max([*counts, 10])
-        figure = new_figure(
-            f"{self.kinds} kept", f"{self.counted} answered differently", height=380
-        )
-        words = [
-            f"{choice.size} {self.kinds}: {choice.vectors:,} {self.counted}"
-            + (f", first {choice.first}" if choice.first else "")
-            for choice in self.front
-        ]
-        colours = [WRONG if count else MUTED[5] for count in counts]
-        add_series(figure, [choice.size for choice in self.front],
-                   [count or _NONE for count in counts], "", "%{text}<extra></extra>",
-                   symbol=["x" if count else "circle" for count in counts], size=11,
-                   marker={"color": colours}, text=words, cliponaxis=False)  # fmt: skip
-        figure.update_traces(line_shape="vh")
-        add_series(figure, [len(self.parts)], [_NONE], "", "the whole model", mode="markers",
-                   colour=INK, symbol="circle-open", size=11, cliponaxis=False)  # fmt: skip
-        powers = range(int(log10(most)) + 1)
-        figure.update_yaxes(
-            type="log",
-            tickvals=[_NONE, *(10**k for k in powers)],
-            ticktext=["none", *(f"{10**k:,}" for k in powers)],
-            range=[log10(_NONE) - 0.3, log10(most) + 0.3],
-        )
-        figure.update_xaxes(range=[-0.5, len(self.parts) + 0.5])
-        spoken = "; ".join(f"{choice.size}: {choice.vectors:,}" for choice in self.front)
-        start = f"{self.counted.capitalize()} answered differently, by number of {self.kinds} kept"
-        return figure, f"{start}: {spoken}."
+    )  # fmt: skip
+    def faithfulness(self) -> LabeledArray:
+        """`[size]`."""
+        known = {choice.size: 1 - choice.vectors / self.vectors for choice in reversed(self.front)}
+        return LabeledArray.of(list(known.values()), size=list(known))
 
     @shown(
         Drawing(
             "The circuit",
             "Full lines are the circuit, as wide as the logit moves when one alone is removed; "
             "dotted lines are not needed (in a deep model they are left out). From left to right: "
-            "embedding or letters, heads and MLP of each layer, logit.",
+            "embedding, heads and MLP of each layer, logit.",
             name="graph",
         )
     )
@@ -202,10 +161,8 @@ class CircuitResult(ProbeResult):
             return None
         kept = set(self.circuit.kept)
         pairs = self._wires()
-        # A head that is no part itself stays if one of its values does; the logit always does.
         every = {part for pair in pairs for part in pair}
         full = {part for part in every if part.kind == "logit" or str(part) in kept}
-        full |= {Part("head", part.layer, part.index) for part in full if part.kind == "value"}
         effects = dict(zip(self.parts, self.effects.array.tolist(), strict=True))
         depth = max(part.layer for part in every)
         told: dict[tuple[int, str], str] = {}
@@ -227,14 +184,10 @@ class CircuitResult(ProbeResult):
         parts = [place(part) for part in self.parts]
         if self.graph == "edges":
             return [(part.source, part.target) for part in parts if isinstance(part, Edge)]
-        nodes = [part for part in parts if isinstance(part, Part)]
-        values = [part for part in nodes if part.kind == "value"]
-        heads = [part for part in nodes if part.kind == "head"]
-        heads += dict.fromkeys(Part("head", part.layer, part.index) for part in values)
-        neurons = [part for part in nodes if part.kind == "neuron"]
-        into = [(value, Part("head", value.layer, value.index)) for value in values]
+        heads = [part for part in parts if isinstance(part, Part) and part.kind == "head"]
+        neurons = [part for part in parts if isinstance(part, Part) and part.kind == "neuron"]
         out = [(head, target) for head in heads for target in [*neurons, Part("logit")]]
-        return [*into, *out, *((neuron, Part("logit")) for neuron in neurons)]
+        return [*out, *((neuron, Part("logit")) for neuron in neurons)]
 
     @shown(
         Heat(
@@ -269,10 +222,10 @@ class CircuitResult(ProbeResult):
     def conclude(self) -> Iterator[Finding]:
         yield self._kept() if self.rows is None else self._measured(self.rows)
         if smaller := next((choice for choice in self.front if choice.vectors), None):
-            best = "best circuit" if self.search.startswith("all") else "best circuit found"
             text = (
-                f"The {best} with {smaller.size} of the {self.kinds} answers {smaller.vectors:,} "
-                f"of the {self.vectors:,} {self.over} differently; the first is `{smaller.first}`."
+                f"The best circuit found with {smaller.size} of the {self.graph} answers "
+                f"{smaller.vectors:,} of the {self.vectors:,} {self.over} differently; the first "
+                f"is `{smaller.first}`."
             )
             yield Finding.of(text, {"size": smaller.size, "vectors": smaller.vectors})
         if self.circuit is not None and self.rows is None:
@@ -302,11 +255,11 @@ class CircuitResult(ProbeResult):
         if circuit is None or len(circuit.kept) == many:
             text = (
                 f"No smaller part of the model was found that answers every string of up to "
-                f"{self.max_length} letters as it does ({many} {self.kinds}, {self.search})."
+                f"{self.max_length} letters as it does ({many} {self.graph}, {self.search})."
             )
             return Finding.of(text, numbers)
         text = (
-            f"{len(circuit.kept)} of {many} {self.kinds} "
+            f"{len(circuit.kept)} of {many} {self.graph} "
             f"{'answers' if len(circuit.kept) == 1 else 'answer'} "
             f"every string of up to {self.max_length} letters as the whole model does "
             f"({self.search}; exact): {listed(circuit.kept)}."
@@ -375,19 +328,14 @@ def circuit(
     corrupted: Any = None,
     progress: Progress = lambda doing: None,
 ) -> CircuitResult:
-    """`fill` is `zero`, or `mean`: over the given strings. `graph` is edges, nodes or values.
+    """`fill` is `zero`, or `mean`: over the given strings. `graph` is edges or nodes.
 
     Models beyond one layer without norms, and any TransformerLens model on token ids, are measured
     on the given rows, edges only. There a removed edge may also carry what its writer writes on
     `corrupted`: as many rows (or strings), of the same lengths.
     """
-    if graph not in ("edges", "nodes", "values") or fill not in ("zero", "mean"):
-        raise UsageError("graph is edges, nodes or values, and fill is zero or mean")
-    if graph == "values" and fill == "mean":
-        raise UsageError(
-            "a letter's value is the same in every string, so it is its own mean: fill='zero', or "
-            "graph='nodes'"
-        )
+    if graph not in ("edges", "nodes") or fill not in ("zero", "mean"):
+        raise UsageError("graph is edges or nodes, and fill is zero or mean")
     if not (beyond := _beyond(inputs)):
         if corrupted is not None or inputs.query is not None:
             raise UsageError("query and corrupted: for models whose circuit is measured on rows")
@@ -415,46 +363,51 @@ def _exactly(
     inputs: Inputs, graph: str, fill: str, max_length: int, progress: Progress
 ) -> CircuitResult:
     """Of one layer without norms: every count vector is ranked on, and the best are counted."""
-    from tsc_interp.probes.wiring import gradient, wiring
+    from tsc_interp.probes.wiring import wiring
 
     checkpoint: Checkpoint = inputs.model.to_checkpoint()
-    texts = inputs.given
-    counts = _vectors(checkpoint.config.n_letters, max_length)
-    wires = wiring(checkpoint, counts, by_letter=graph == "values")
-    usual = None
+    letters, texts = checkpoint.config.n_letters, inputs.given
+    counts = _vectors(letters, max_length)
+    wires, usual = wiring(checkpoint, counts), None
     if fill == "mean":
         usual = wiring(checkpoint, checkpoint.config.alphabet.count_matrix(texts))
     parts = _graph(wires, graph, with_embedding=fill == "zero")
-    ranking = Ranking(
-        parts,
-        lambda kept: wires.logits(parts.kept_edges(kept), usual),
-        NUMBERS // (len(counts) * (wires.neurons + 1)),
-    )
+
+    def logits(gates: Array) -> Array:
+        """Of choices of gates `[choice part]`; edges go with their parts."""
+        return wires.logits(1 - (1 - gates) @ parts.edges, usual)
+
+    ranking = Ranking(parts.names, logits, NUMBERS // (len(counts) * (wires.neurons + 1)))
     choices, how = chosen(ranking, progress)
     changes = {"zero": "zero", "mean": f"mean({', '.join(texts)})"}[fill]
     front = _counted(checkpoint, parts, choices, changes, max_length, progress)
     smallest = next((kept for choice, kept in reversed(front) if choice.vectors == 0), None)
     circuit = None if smallest is None else _proved(checkpoint, parts, smallest, changes, progress)
-    # From the output backwards: what the logit receives first, then what neurons receive.
-    backwards = np.argsort([-np.flatnonzero(edges)[-1] for edges in parts.edges], kind="stable")
-    by_gradient = gradient(wires, usual, parts.edges)
-    scores = np.stack([ranking.effects(), by_gradient, by_threshold(ranking, backwards.tolist())])
-    inside = np.ones(len(parts.parts), bool) if smallest is None else smallest
-    total = sum(checkpoint.config.n_letters**n for n in range(1, max_length + 1))
+    slopes = ranking.effects(STEP) / STEP
     return CircuitResult(
         graph=graph,
         fill="zero" if fill == "zero" else f"the mean over {', '.join(texts)}",
         search=how,
         max_length=max_length,
-        strings=str(total),
-        vectors=comb(max_length + checkpoint.config.n_letters, checkpoint.config.n_letters) - 1,
-        parts=parts.parts,
+        strings=str(sum(letters**n for n in range(1, max_length + 1))),
+        vectors=comb(max_length + letters, letters) - 1,
+        parts=parts.names,
         front=tuple(choice for choice, _ in front),
         circuit=circuit,
-        scores=LabeledArray.of(scores, method=METHODS, part=parts.parts),
-        auc=LabeledArray.of(np.array([auc(row, inside) for row in scores]), method=METHODS),
-        effects=LabeledArray.of(scores[0], part=parts.parts),
+        **_scores(parts.names, ranking.effects(), slopes, smallest),
     )
+
+
+def _scores(
+    names: tuple[str, ...], alone: Array, slopes: Array, inside: Masks | None
+) -> dict[str, Any]:
+    """What each ranking thinks of each part, and how well it separates those in the circuit."""
+    known = np.ones(len(names), bool) if inside is None else inside
+    return {
+        "effects": LabeledArray.of(alone, part=names),
+        "scores": LabeledArray.of(np.stack([alone, slopes]), method=METHODS, part=names),
+        "auc": LabeledArray.of([auc(row, known) for row in (alone, slopes)], method=METHODS),
+    }
 
 
 def _vectors(letters: int, max_length: int) -> Counts:
@@ -472,10 +425,9 @@ def _graph(wires: Wiring, kind: str, *, with_embedding: bool) -> Graph:
     pairs = wires.pairs()
     if kind == "edges":
         chosen = [i for i, (w, _) in enumerate(pairs) if with_embedding or w.kind != "embed"]
-        names = tuple(str(Edge(*pairs[i])) for i in chosen)
-        return Graph(names, np.eye(len(pairs), dtype=bool)[chosen])
+        return Graph(tuple(str(Edge(*pairs[i])) for i in chosen), np.eye(len(pairs))[chosen])
     nodes = list(dict.fromkeys(writer for writer, _ in pairs if writer.kind != "embed"))
-    touched = np.array([[writer == node for writer, _ in pairs] for node in nodes])
+    touched = np.array([[writer == node for writer, _ in pairs] for node in nodes], dtype=float)
     return Graph(tuple(map(str, nodes)), touched)
 
 
@@ -502,7 +454,7 @@ def _counted(
     front: list[tuple[Choice, Any]] = []
     least: int | None = None
     # The whole model is the last resort: ranked on shorter strings, none may be without error.
-    tried = [*reversed(choices[:MOST_FRONT]), np.ones(len(graph.parts), dtype=bool)]
+    tried = [*reversed(choices[:MOST_FRONT]), np.ones(len(graph.names), dtype=bool)]
     for number, kept in enumerate(tried, start=1):
         progress(f"counting circuit {number} of {len(tried)}")
         circuit = Supports(_circuit(checkpoint, graph, kept, change))
@@ -551,7 +503,7 @@ def _on_rows(inputs: Inputs, fill: str, corrupted: Any, progress: Progress) -> C
     from tsc_interp.probes.wiring import Gated
 
     graph = Gated(inputs)
-    runs, written = graph.runs, graph.written()
+    runs, written, edges = graph.runs, graph.written(), len(graph.edges)
     if corrupted is not None:
         graph.reference = graph.other(Inputs(inputs.model, corrupted, query=inputs.query))
         fill = "what the writer writes on the corrupted rows"
@@ -560,12 +512,12 @@ def _on_rows(inputs: Inputs, fill: str, corrupted: Any, progress: Progress) -> C
             raise UsageError("a mean at each position needs rows of one length; fill='zero'")
         graph.reference = [values.mean(0, keepdim=True) for values in written]
         fill = "the mean over the given rows"
-    names = tuple(map(str, graph.edges))
-    parts = Graph(names, np.eye(len(names), dtype=bool))
-    n_rows = len(runs.tokens)
-    ranking = Ranking(parts, graph.leads, ROWS_AT_ONCE // n_rows)
-    attribution = graph.attribution()
-    choices, how = _choices(ranking, attribution, inputs.model, runs.tokens.numel(), progress)
+    if edges > MOST_EDGES:
+        raise UnsupportedError(f"this model has {edges:,} edges; {MOST_EDGES:,} can be searched")
+    inputs.check_work(3 * edges, f"removing each of {edges:,} edges")
+    parts, n_rows = Graph(tuple(map(str, graph.edges)), np.eye(edges)), len(runs.tokens)
+    ranking = Ranking(parts.names, graph.leads, ROWS_AT_ONCE // n_rows)
+    choices, how = chosen(ranking, progress)
     front = []
     for kept in choices:
         changed = (ranking.choice_logits(kept) > 0) != (ranking.logits > 0)
@@ -574,9 +526,7 @@ def _on_rows(inputs: Inputs, fill: str, corrupted: Any, progress: Progress) -> C
         front.append(
             Choice(size=len(named), kept=named, vectors=count, differing=str(count), first=first)
         )
-    at = max(place for place, choice in enumerate(front) if not choice.vectors)
-    smallest = choices[at]
-    scores = np.stack([ranking.effects(), attribution])
+    smallest = choices[max(place for place, choice in enumerate(front) if not choice.vectors)]
     return CircuitResult(
         graph="edges",
         fill=fill,
@@ -585,34 +535,10 @@ def _on_rows(inputs: Inputs, fill: str, corrupted: Any, progress: Progress) -> C
         strings=str(n_rows),
         vectors=n_rows,
         rows=n_rows,
-        parts=names,
+        parts=parts.names,
         front=tuple(front),
         circuit=Circuit(kept=parts.named(smallest), removed=parts.named(~smallest)),
-        scores=LabeledArray.of(scores, method=METHODS[:2], part=names),
-        auc=LabeledArray.of(np.array([auc(row, smallest) for row in scores]), method=METHODS[:2]),
-        effects=LabeledArray.of(scores[0], part=names),
-    )
-
-
-def _choices(
-    ranking: Ranking,
-    attribution: Array,
-    model: Any,
-    tokens: int,
-    progress: Progress,
-) -> tuple[list[Any], str]:
-    edges = len(attribution)
-    per_pass = tokens * sum(parameter.numel() for parameter in model.parameters())
-    if edges > MOST_EDGES or 3 * edges * per_pass > MOST_WORK:
-        raise UnsupportedError(
-            f"this model has {edges:,} edges, and removing each takes a pass over {tokens:,} "
-            f"tokens; up to {MOST_EDGES:,} edges, and fewer rows, can be searched"
-        )
-    if min(2.0**edges, edges * edges) * per_pass <= MOST_WORK:
-        return chosen(ranking, progress)
-    masks = in_order(ranking, np.argsort(attribution, kind="stable").tolist(), progress)
-    return best_of_each_size(masks, ranking.judged(masks)[0]), (
-        f"in the order of attribution, because {edges} are too many for more"
+        **_scores(parts.names, ranking.effects(), graph.attribution(), smallest),
     )
 
 
@@ -626,45 +552,42 @@ def _choices(
 class Graph:
     """Parts that can be removed, each standing for some edges of the wiring."""
 
-    parts: tuple[str, ...]
-    edges: Masks
-    """`[part edge]`: which edges go with the part."""
+    names: tuple[str, ...]
+    edges: Array
+    """`[part edge]`: 1 for the edges that go with the part."""
 
     def named(self, kept: Masks) -> tuple[str, ...]:
         """The names of these parts."""
-        return tuple(part for part, stays in zip(self.parts, kept, strict=True) if stays)
-
-    def kept_edges(self, kept: Masks) -> Masks:
-        """`[choice edge]`, for choices of parts `[choice part]`."""
-        gone = (~kept).astype(np.int64) @ self.edges.astype(np.int64)
-        return np.asarray(gone == 0)
+        return tuple(part for part, stays in zip(self.names, kept, strict=True) if stays)
 
 
 class Ranking:
     """How many items (count vectors, or rows) each choice answers differently than the model."""
 
-    def __init__(self, graph: Graph, logits: Callable[[Masks], Array], at_once: int = 1) -> None:
-        """`logits`: of choices of parts `[choice part]`, `[choice item]`; so many at once."""
-        self.graph, self._logits, self._at_once = graph, logits, max(1, at_once)
-        self.logits = self.choice_logits(np.ones(len(graph.parts), dtype=bool))
+    def __init__(
+        self, parts: Sequence[str], logits: Callable[[Array], Array], at_once: int = 1
+    ) -> None:
+        """`logits`: of gates `[choice part]` between 0 and 1, `[choice item]`; so many at once."""
+        self.count, self._logits, self._at_once = len(parts), logits, max(1, at_once)
+        self.logits = self.choice_logits(np.ones(self.count))
 
-    def judged(self, kept: Masks, progress: Progress = lambda doing: None) -> tuple[Array, Array]:
+    def judged(self, gates: Any, progress: Progress = lambda doing: None) -> tuple[Array, Array]:
         """Of each choice, how many answers differ, and the mean change of the logit."""
         differing, moved = [], []
-        for start in range(0, len(kept), self._at_once):
+        for start in range(0, len(gates), self._at_once):
             if start % (20 * self._at_once) == 0:
-                progress(f"choice {start + 1:,} of {len(kept):,}")
-            logits = self._logits(kept[start : start + self._at_once])
+                progress(f"choice {start + 1:,} of {len(gates):,}")
+            logits = self._logits(gates[start : start + self._at_once].astype(float))
             differing.append(((logits > 0) != (self.logits > 0)).sum(axis=1).astype(float))
             moved.append(np.abs(logits - self.logits).mean(axis=1))
         return np.concatenate(differing), np.concatenate(moved)
 
-    def choice_logits(self, kept: Masks) -> Array:
-        return np.asarray(self._logits(kept[None])[0])
+    def choice_logits(self, gates: Any) -> Array:
+        return np.asarray(self._logits(gates[None].astype(float))[0])
 
-    def effects(self) -> Array:
-        """`[part]`: the mean change of the logit when the part alone is removed."""
-        return self.judged(~np.eye(len(self.graph.parts), dtype=bool))[1]
+    def effects(self, step: float = 1.0) -> Array:
+        """`[part]`: the mean change of the logit when the part's gate alone is closed so far."""
+        return self.judged(1 - step * np.eye(self.count))[1]
 
 
 def every_choice(count: int) -> Masks:
@@ -686,29 +609,9 @@ def best_of_each_size(kept: Masks, differing: Array) -> list[Masks]:
     return best[::-1]
 
 
-def one_at_a_time(ranking: Ranking, progress: Progress) -> tuple[Masks, Array]:
-    """Remove what changes least, then what then changes least, and so on: choices and counts."""
-    count = len(ranking.graph.parts)
-    kept = np.ones(count, dtype=bool)
-    choices, differing = [kept.copy()], [0.0]
-    for left in range(count, 0, -1):
-        if left % 10 == 0:
-            progress(f"{left} parts left")
-        tried = np.flatnonzero(kept)
-        masks = np.tile(kept, (len(tried), 1))
-        masks[np.arange(len(tried)), tried] = False
-        counts, moved = ranking.judged(masks)
-        # Of several that change no answer, the one that moves logits least.
-        at = int(np.lexsort((moved, counts))[0])
-        kept = masks[at]
-        choices.append(kept.copy())
-        differing.append(float(counts[at]))
-    return np.array(choices), np.array(differing)
-
-
 def in_order(ranking: Ranking, order: Sequence[int], progress: Progress) -> Masks:
-    """Choices: remove parts in this order where no answer changes, then the rest in halves."""
-    kept = np.ones(len(order), dtype=bool)
+    """Choices: remove parts in this order where no answer changes, then the rest in this order."""
+    kept = np.ones(ranking.count, dtype=bool)
     choices = [kept.copy()]
     for number, part in enumerate(order):
         if number % 50 == 0:
@@ -717,47 +620,23 @@ def in_order(ranking: Ranking, order: Sequence[int], progress: Progress) -> Mask
         if ranking.judged(kept[None])[0][0]:
             kept[part] = True
     choices.append(kept.copy())
-    last = [part for part in order if kept[part]]
-    while last:
-        last = last[(len(last) + 1) // 2 :]
-        choices.append(np.isin(np.arange(len(order)), last))
+    for part in order:
+        if kept[part]:
+            kept[part] = False
+            choices.append(kept.copy())
     return np.array(choices)
 
 
 def chosen(ranking: Ranking, progress: Progress) -> tuple[list[Masks], str]:
     """The best choice of each size, larger first, and how they were found."""
-    count = len(ranking.graph.parts)
+    count = ranking.count
+    how = f"all {2**count:,} choices"
     if 2**count <= MOST_CHOICES:
         masks = every_choice(count)
-        best = best_of_each_size(masks, ranking.judged(masks, progress)[0])
-        return best, f"all {2**count:,} choices"
-    masks, differing = one_at_a_time(ranking, progress)
-    best = best_of_each_size(masks, differing)
-    return best, f"one removal at a time, because {count} are too many for all choices"
-
-
-def by_threshold(ranking: Ranking, order: Sequence[int]) -> Array:
-    """`[part]`: the threshold up to which a part is kept, as ACDC sets it, parts taken in `order`.
-
-    For each threshold, parts are visited from the output backwards, and one is removed for good if
-    that moves the logits by less than the threshold on average.
-    """
-    count = len(ranking.graph.parts)
-    alone = ranking.effects()
-    thresholds = np.unique(np.quantile(alone, np.linspace(0, 1, THRESHOLDS))) * 1.001
-    kept_until = np.zeros(count)
-    for threshold in thresholds:
-        kept = np.ones(count, dtype=bool)
-        before = ranking.logits
-        for part in order:
-            kept[part] = False
-            after = ranking.choice_logits(kept)
-            if float(np.abs(after - before).mean()) < threshold:
-                before = after
-            else:
-                kept[part] = True
-        kept_until[kept] = threshold
-    return kept_until
+    else:
+        masks = in_order(ranking, np.argsort(ranking.effects(), kind="stable").tolist(), progress)
+        how = f"one removal after the other, because {count} are too many for all choices"
+    return best_of_each_size(masks, ranking.judged(masks, progress)[0]), how
 
 
 def auc(scores: Array, inside: Masks) -> float:

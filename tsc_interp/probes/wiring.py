@@ -89,10 +89,10 @@ class Gated:
         forward_pass = _Pass(self, by_row.reshape(len(gates), -1), choices)
         return self.answer(choices, forward_pass.hooks()).reshape(choices, rows)
 
-    def leads(self, kept: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """`[choice row]`, for choices of edges `[choice edge]`, without a gradient."""
+    def leads(self, gates: Array) -> Array:
+        """`[choice row]`, for choices of gates `[choice edge]`, without a gradient."""
         with torch.no_grad():
-            return self(torch.from_numpy(kept.T.astype(np.float32))).double().numpy()
+            return self(torch.from_numpy(gates.T.astype(np.float32))).double().numpy()
 
     def attribution(self) -> Array:
         """`[edge]`: |∂ lead / ∂ gate|, the change without the edge to first order, on average."""
@@ -246,14 +246,14 @@ class Wiring:
     def edges(self) -> list[Edge]:
         return [Edge(*pair) for pair in self.pairs()]
 
-    def logits(self, keep: NDArray[np.bool_], fill: Wiring | None = None) -> Array:
-        """`[circuit vector]`, for circuits given by which `pairs()` they keep, `[circuit edge]`.
+    def logits(self, keep: Array, fill: Wiring | None = None) -> Array:
+        """`[circuit vector]`, for circuits given by the gates of their `pairs()`, `[circuit edge]`.
 
-        A term that is not kept is zero, or its mean over the strings of `fill`.
+        A term whose gate is 0 is zero, or its mean over the strings of `fill`.
         """
         readers, writers = self.neurons + 1, len(self.writers)
-        into = keep[:, : readers * writers].reshape(-1, readers, writers).astype(float)
-        out = keep[:, readers * writers :].astype(float)
+        into = keep[:, : readers * writers].reshape(-1, readers, writers)
+        out = keep[:, readers * writers :]
         total = np.einsum("crw,wvr->cvr", into, self.heard)
         if fill is not None:
             total += np.einsum("crw,wr->cr", 1 - into, fill.heard.mean(axis=1))[:, None]
@@ -269,61 +269,19 @@ def _gelu(x: Array) -> Array:
     return np.asarray(x * ndtr(x))
 
 
-def wiring(checkpoint: Checkpoint, counts: Counts, *, by_letter: bool = False) -> Wiring:
-    """The terms of every count vector; by letter, a head is as many writers as there are letters.
-
-    A head returns Σ weight · value over its keys, so what it says is a sum over letters already.
-    What it says of CLS, where that is attended to, goes with the embedding.
-    """
+def wiring(checkpoint: Checkpoint, counts: Counts) -> Wiring:
+    """The terms of every count vector."""
     config = checkpoint.config
     weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
     readout = weights["unembed.W_U"]
     readers = [weights["blocks.0.mlp.W_in"]] if config.has_mlp else []
     reading = np.concatenate([*readers, readout], axis=1)
-    z = _by_key(checkpoint, counts)
-    out = weights["blocks.0.attn.W_O"]
-    embedded = np.broadcast_to(weights["embed.W_E"][0] @ reading, (len(counts), reading.shape[1]))
-    writers = [Part("embed")]
-    if by_letter:
-        contributions = np.einsum("hvxk,hkd,dr->hxvr", z, out, reading, optimize=True)
-        embedded = embedded + contributions[:, 0].sum(axis=0)
-        heads = contributions[:, 1:].reshape(-1, *embedded.shape)
-        every = [(h, x) for h in range(config.n_heads) for x in config.alphabet.letters]
-        writers += [Part("value", 0, h, letter) for h, letter in every]
-    else:
-        heads = np.einsum("hvxk,hkd,dr->hvr", z, out, reading, optimize=True)
-        writers += [Part("head", 0, h) for h in range(config.n_heads)]
-    outputs = (weights["blocks.0.mlp.W_out"] @ readout)[:, 0] if config.has_mlp else np.zeros(0)
-    return Wiring(tuple(writers), np.concatenate([embedded[None], heads]), outputs)
-
-
-def _by_key(checkpoint: Checkpoint, counts: Counts) -> Array:
-    """`[head vector key d_head]`: weight times value as CLS reads them; keys are CLS, a, b, ..."""
     model = Classifier.from_checkpoint(checkpoint).double()
-    names = [f"blocks.0.attn.hook_{name}" for name in ("pattern", "v")]
+    name = "blocks.0.attn.hook_z"
     with torch.no_grad():
-        cache = model.run_with_cache(model.counts(counts), names_filter=names)[1]
-    pattern, value = (cache[name].numpy() for name in names)
-    return np.asarray(np.einsum("vhx,vxhk->hvxk", pattern[:, :, 0], value))
-
-
-def gradient(wires: Wiring, fill: Wiring | None, edges: NDArray[np.bool_]) -> Array:
-    """`[part]`: |Σ over its edges of ∂logit/∂term · (fill - term)|, averaged over strings.
-
-    `edges[part edge]` says which edges go with each part.
-    """
-    neurons = wires.neurons
-    total = wires.heard.sum(axis=0)
-    x = total[:, :neurons]
-    density = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
-    slope = np.concatenate([(ndtr(x) + x * density) * wires.outputs, np.ones((len(x), 1))], axis=1)
-    usual = np.zeros((len(wires.writers), neurons + 1))
-    resting = np.zeros(neurons)
-    if fill is not None:
-        usual = fill.heard.mean(axis=1)
-        quiet = fill.heard.sum(axis=0)[:, :neurons]
-        resting = (quiet * ndtr(quiet)).mean(axis=0)
-    into = (usual[:, None] - wires.heard) * slope[None]  # [writer vector reader]
-    out = (resting - x * ndtr(x)) * wires.outputs
-    per_edge = np.concatenate([into.transpose(2, 0, 1).reshape(-1, len(x)), out.T])
-    return np.asarray(np.abs(edges.astype(float) @ per_edge).mean(axis=1))
+        z = model.run_with_cache(model.counts(counts), names_filter=name)[1][name][:, 0].numpy()
+    heads = np.einsum("vhk,hkd,dr->hvr", z, weights["blocks.0.attn.W_O"], reading, optimize=True)
+    embedded = np.broadcast_to(weights["embed.W_E"][0] @ reading, heads.shape[1:])
+    writers = (Part("embed"), *(Part("head", 0, h) for h in range(config.n_heads)))
+    outputs = (weights["blocks.0.mlp.W_out"] @ readout)[:, 0] if config.has_mlp else np.zeros(0)
+    return Wiring(writers, np.concatenate([embedded[None], heads]), outputs)
