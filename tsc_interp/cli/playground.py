@@ -35,6 +35,9 @@ def command(
     circuit: bool = typer.Option(
         False, "--circuit", help="Search for the circuit to highlight (bundled models have one)."
     ),
+    seconds: float = typer.Option(
+        60.0, min=0, metavar="NUMBER", help="For a model that adds: the time to decide all pairs."
+    ),
     out: Path | None = typer.Option(
         None, "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
     ),
@@ -59,7 +62,15 @@ def command(
         if circuit:
             doing("searching for circuits")
         write_playground(
-            loaded, target, compare, history, also=also or (), circuit=circuit, force=force
+            loaded,
+            target,
+            compare,
+            history,
+            also=also or (),
+            circuit=circuit,
+            seconds=seconds,
+            progress=lambda done: doing(f"{done:.0%} of all pairs decided"),
+            force=force,
         )
     size = target.stat().st_size / 1000
     tell_page(target, quiet=quiet, open_page=open_page, what=f"playground ({size:.0f} kB)")

@@ -2,8 +2,9 @@
 
     page.html = template.html + style.css + the modules + what `payload` says about each model
 
-Its body is `counts.html`, or `sequence.html` for models that see order or have several outputs;
-what both show on top is in `template.html`, and the links of the first in `counts-links.html`.
+Its body is `counts.html`; `sequence.html` for models that see order or have several outputs; and
+`sums.html` for those that add two numbers. What all show on top is in `template.html`, the string
+and its answer in `bar.html`, and the links of the first in `counts-links.html`.
 
 Nothing in it refers to anything outside it.
 """
@@ -13,7 +14,7 @@ from __future__ import annotations
 import html
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.checkpoints.locate import open_run
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.checkpoints.run_directory import RunError
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.files import write_output
 from tsc_interp.model.framing import FrameLike, with_frame
@@ -31,6 +33,7 @@ from tsc_interp.output.json_form import to_json
 from tsc_interp.playground.payload import History, blank_payload, loaded, model_payload
 from tsc_interp.playground.scripts import assemble_script, assemble_style, packed, read_asset
 from tsc_interp.playground.sequences import on_counts
+from tsc_interp.playground.sums import SECONDS, adds_numbers
 
 
 @checked
@@ -43,6 +46,8 @@ def write_playground(
     also: Sequence[ModelLike] = (),
     circuit: bool = False,
     frame: FrameLike | None = None,
+    seconds: float = SECONDS,
+    progress: Callable[[float], None] | None = None,
     force: bool = False,
 ) -> Path:
     """Write a page that runs a model in the browser, with nothing to install.
@@ -56,6 +61,9 @@ def write_playground(
         circuit: Whether to search for a circuit of each model, which takes seconds; those of the
             bundled models are known.
         frame: What inputs look like, for a model that was not imported with a frame (`tsc.Frame`).
+        seconds: The time to decide all pairs of a model that adds two numbers, for its page's map
+            and proof; 0 leaves them out.
+        progress: Called with the share of pairs that are decided.
         force: Whether to replace a file that is no such page.
 
     Returns:
@@ -74,12 +82,28 @@ def write_playground(
     target, main = Path(path), loaded(with_frame(model, frame))
     others = [loaded(extra) for extra in also]
     compared = None if compare is None else loaded(compare)
-    page = playground_fragment(main, compared, history, also=others, circuit=circuit)
+    page = playground_fragment(
+        main, compared, history, also=others, circuit=circuit, seconds=seconds, progress=progress
+    )
     read = [main, *others, *([compared] if compared else []), *(history or {}).values()]
     write_output(
         target, page.encode(), is_playground, force=force, reads=[model.source for model in read]
     )
     return target
+
+
+_SHOWN_BY = {
+    "counts": "answers by letter counts",
+    "sequence": "is order-sensitive or multiclass",
+    "sums": "adds two numbers",
+}
+
+
+def page_kind(config: ClassifierConfig) -> str:
+    """Which page shows this model: `counts`, `sequence` or `sums`."""
+    if on_counts(config):
+        return "counts"
+    return "sums" if adds_numbers(config) else "sequence"
 
 
 def is_playground(start: bytes) -> bool:
@@ -94,6 +118,8 @@ def playground_fragment(
     *,
     also: Sequence[ModelLike] = (),
     circuit: bool = False,
+    seconds: float = 0.0,
+    progress: Callable[[float], None] | None = None,
 ) -> str:
     """The text of the page, ready for a file or for an iframe's `srcdoc`."""
     main = loaded(model)
@@ -106,19 +132,24 @@ def playground_fragment(
                 f"{main.config.n_letters} letters and {second.source} {second.config.n_letters}"
             )
     models += [loaded(extra) for extra in also]
-    counted = on_counts(main.config)
+    kind = page_kind(main.config)
     for checkpoint in models:
-        if on_counts(checkpoint.config) != counted:
-            named = (main, checkpoint) if counted else (checkpoint, main)
+        if page_kind(checkpoint.config) != kind:
             raise UsageError(
-                f"{named[0].source} answers by letter counts, and {named[1].source} is "
-                "order-sensitive or multiclass; such models need different pages, so write one "
-                "for each"
+                f"{main.source} {_SHOWN_BY[kind]}, and {checkpoint.source} "
+                f"{_SHOWN_BY[page_kind(checkpoint.config)]}; such models need different pages, so "
+                "write one for each"
             )
-    if history and not counted:
+    if history and kind != "counts":
         raise UsageError("a training history is shown for models on letter counts only")
     payloads = [
-        model_payload(checkpoint, history if checkpoint is main else None, circuit=circuit)
+        model_payload(
+            checkpoint,
+            history if checkpoint is main else None,
+            circuit=circuit,
+            seconds=seconds,
+            progress=progress,
+        )
         for checkpoint in models
     ]
     payload = {
@@ -132,11 +163,12 @@ def playground_fragment(
     shown = shown.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     return _fill(
         read_asset("template.html"),
-        LINKS=read_asset("counts-links.html") if counted else "",
-        BODY=read_asset("counts.html" if counted else "sequence.html"),
+        LINKS=read_asset("counts-links.html") if kind == "counts" else "",
+        BAR="" if kind == "sums" else read_asset("bar.html"),
+        BODY=read_asset(f"{kind}.html"),
         TITLE=html.escape(f"{payloads[0]['name']} · tsc-interp playground"),
-        STYLE=assemble_style("style.css", "map.css"),
-        SCRIPT=_script("page.mjs" if counted else "sequence.mjs"),
+        STYLE=assemble_style("style.css", "map.css", *(["sums.css"] if kind == "sums" else [])),
+        SCRIPT=_script("page.mjs" if kind == "counts" else f"{kind}.mjs"),
         PAYLOAD=shown,
     )
 

@@ -7,7 +7,7 @@ them again and shows the largest difference as a badge.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tsc_interp.playground.sequences import (
     sequence_examples,
     sequence_payload,
 )
+from tsc_interp.playground.sums import adds_numbers, decided, sums_payload
 
 History = Mapping[int, Checkpoint]
 
@@ -56,16 +57,28 @@ def mapped(given: ModelLike) -> Checkpoint:
 
 
 def model_payload(
-    checkpoint: Checkpoint, history: History | None = None, *, circuit: bool = False
+    checkpoint: Checkpoint,
+    history: History | None = None,
+    *,
+    circuit: bool = False,
+    seconds: float = 0.0,
+    progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
-    """What the page knows about one model; with `circuit`, one is searched for if none is known."""
+    """What the page knows about one model.
+
+    With `circuit`, one is searched for if none is known; with `seconds`, all pairs of a model that
+    adds are decided.
+    """
     strings = reference_strings(checkpoint.config)
     history = history or {}
-    on_its_page = (
-        {"circuit": circuit_payload(checkpoint, search=circuit)}
-        if on_counts(checkpoint.config)
-        else sequence_payload(checkpoint.config)
-    )
+    on_its_page: dict[str, Any]
+    if on_counts(checkpoint.config):
+        on_its_page = {"circuit": circuit_payload(checkpoint, search=circuit)}
+    elif adds_numbers(checkpoint.config):
+        verdict = decided(checkpoint, seconds, progress) if seconds else None
+        on_its_page = {"sums": sums_payload(checkpoint.config, verdict)}
+    else:
+        on_its_page = sequence_payload(checkpoint.config)
     for epoch, version in history.items():
         if getattr(version, "config", None) != checkpoint.config:
             raise UsageError(

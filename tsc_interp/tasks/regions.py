@@ -116,12 +116,14 @@ class Regions:
         """About how many paths each region has."""
         return self.ways(exact=False)[0][:, 0]
 
-    def through(self) -> list[Floats]:
-        """About how many paths go through each edge, `[region edge]` per stage."""
-        before, after, flows = np.ones((len(self), 1)), self.ways(exact=False), []
+    def through(self, exact: bool = False) -> list[NDArray[Any]]:
+        """How many paths go through each edge, `[region edge]` per stage; about so many."""
+        number = self._integer if exact else np.float64
+        after, flows = self.ways(exact=exact), []
+        before = np.ones((len(self), 1), dtype=number)
         for i, (stage, mask) in enumerate(zip(self.trellis.stages, self.masks, strict=True)):
             flows.append(mask * (before[:, stage.source] * after[i + 1][:, stage.target]))
-            edges = stage.grouped.of_edges(np.add, mask.astype(np.float64))
+            edges = stage.grouped.of_edges(np.add, mask.astype(number))
             before = stage.grouped.to_targets(np.add, edges * before[:, stage.grouped.source])
         return flows
 
