@@ -17,7 +17,7 @@ import numpy as np
 
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.tasks.regions import Regions, first_path
+from tsc_interp.tasks.regions import first_path
 from tsc_interp.tasks.trellis import Index, Trellis
 from tsc_interp.tasks.writing import Addition
 from tsc_interp.verification.order.parts import Part
@@ -45,7 +45,9 @@ def decided(
     """Every pair, and a proof where the time suffices for one."""
     from tsc_interp.verification import verify
 
-    return verify(checkpoint, seconds=seconds, certify=True, progress=progress)
+    verdict = verify(checkpoint, seconds=seconds, certify=True, progress=progress)
+    assert isinstance(verdict, OrderedVerdict)  # an adder sees order
+    return verdict
 
 
 def sums_payload(config: ClassifierConfig, verdict: OrderedVerdict | None) -> dict[str, Any]:
@@ -53,14 +55,10 @@ def sums_payload(config: ClassifierConfig, verdict: OrderedVerdict | None) -> di
     task: Any = config.task
     fixed = dict(task.whole().fixed)
     width = task.digits + task.carry_digit
+    last = task.prompt_length + width
     places = {
-        name: [at for digit in range(n) for at in range(end) if task.place_name(at) == f"{name}{digit}"]
-        for name, n, end in (
-            ("a", task.digits, task.prompt_length),
-            ("b", task.digits, task.prompt_length),
-            ("s", width, task.prompt_length + width),
-        )
-    }  # fmt: skip
+        name: [_place(task, name, digit) for digit in range(task.digits)] for name in "ab"
+    } | {"s": [_place(task, "s", digit, last) for digit in range(width)]}
     return {
         "first": None if verdict is None else _first(task, verdict),
         "digits": task.digits,
@@ -68,7 +66,7 @@ def sums_payload(config: ClassifierConfig, verdict: OrderedVerdict | None) -> di
         "places": places,
         "fixed": [fixed.get(place) for place in range(task.prompt_length)],
         "writes": [
-            fixed[place] if place in fixed else None
+            fixed.get(place)
             for place in range(task.prompt_length, task.prompt_length + task.n_steps)
         ],
         "known": None if verdict is None else _known(task, verdict),
@@ -188,9 +186,10 @@ def smallest_pair(task: Addition, part: Part, cell: Cell) -> list[str]:
     return _pair(task, min(found))
 
 
-def _place(task: Addition, name: str, digit: int) -> int:
-    ends = range(task.prompt_length)
-    return next(at for at in ends if task.place_name(at) == f"{name}{digit}")
+def _place(task: Addition, name: str, digit: int, end: int | None = None) -> int:
+    """Where a digit stands; those of the sum stand behind the prompt."""
+    places = range(task.prompt_length if end is None else end)
+    return next(at for at in places if task.place_name(at) == f"{name}{digit}")
 
 
 def _edges(task: Addition, trellis: Trellis, digit: int) -> tuple[int, Index]:
@@ -218,4 +217,3 @@ def cell_size(task: Addition, step: int, carry: int) -> int:
     below, above = task.base**digit, task.base ** (task.digits - 1 - digit)
     carrying = below * (below - 1) // 2
     return int((carrying if carry else below**2 - carrying) * above**2)
-

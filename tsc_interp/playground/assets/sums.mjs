@@ -16,7 +16,8 @@ const models = payload.models.map(readModel);
 const state = { main: models[0], a: [], b: [], step: 0, map: 0, shown: Infinity };
 const SAMPLE = 100_000; // pairs that a usual test draws
 
-const big = (count) => show(Number(BigInt(count)), 4);
+/** A count in four digits, powers of ten as such. */
+const big = (count) => (BigInt(count) < 1_000_000n ? showCount(String(count)) : show(Number(BigInt(count)), 4).replace(/^1\.0+·/, ""));
 const exactly = (count) => showCount(count);
 const nameOf = (token) => state.main.model.called[token + 1];
 const sums = () => state.main.sums;
@@ -107,9 +108,8 @@ function remember() {
 function introduce() {
   const { main } = state;
   const { config } = main;
-  const numbers = Object.values(main.model.flat).reduce((sum, each) => sum + each.length, 0);
   byId("title").textContent = main.name;
-  byId("subtitle").textContent = `A transformer of ${showCount(numbers)} numbers that adds: ${config.n_layers} layer${config.n_layers > 1 ? "s" : ""}, ${config.n_heads} head${config.n_heads === 1 ? "" : "s"}, width ${config.d_model}. It never sees numbers, only ${config.n_letters} kinds of tokens in a row.`;
+  byId("subtitle").textContent = `A transformer that adds two numbers: ${config.n_layers} layer${config.n_layers > 1 ? "s" : ""}, ${config.n_heads} head${config.n_heads === 1 ? "" : "s"}, width ${config.d_model}. It never sees numbers, only ${config.n_letters} kinds of tokens in a row.`;
   document.title = `${main.name} · tsc-interp playground`;
   byId("footer").textContent = `tsc-interp ${payload.version} playground. The model runs in this page; nothing is sent anywhere.`;
   byId("models").hidden = models.length < 2;
@@ -291,10 +291,11 @@ function drawWhy({ trace, said, truth }) {
 
 function drawKnown() {
   const { known } = sums();
-  byId("known-title").textContent = known ? `All ${big(known.pairs)} pairs` : "Not decided";
+  byId("known-title").textContent = known ? `All ${big(known.pairs)} pairs` : "What about all pairs?";
+  byId("proof-card").hidden = !known;
   if (!known) {
-    byId("known").textContent = `Nobody decided all pairs for this page: tsc-interp playground ${state.main.source} --seconds 60 does.`;
-    byId("missed").textContent = "";
+    byId("known").textContent = "This page does not know how many pairs are wrong. The command below decides them all, and its page has their map and the proof.";
+    replace(byId("missed"), h("code", {}, `tsc-interp playground ${state.main.source} --seconds 60`));
     return;
   }
   const [wrong, open] = [BigInt(known.wrong), BigInt(known.undecided)];
@@ -302,21 +303,22 @@ function drawKnown() {
   const one = wrong > 0n ? BigInt(known.pairs) / wrong : 0n;
   byId("known").textContent =
     wrong > 0n
-      ? `The model is wrong on ${exactly(known.wrong)} of ${exactly(known.pairs)} pairs, about one in ${one < 1_000_000n ? exactly(one) : big(one)}, and right on ${exactly(known.right)}.${rest}`
+      ? `The model is wrong on ${exactly(known.wrong)} of ${exactly(known.pairs)} pairs, about one in ${big(one)}, and right on ${exactly(known.right)}.${rest}`
       : open > 0n
         ? `No wrong pair was found; ${exactly(known.right)} of ${exactly(known.pairs)} are right.${rest}`
         : `The model is right on every one of ${exactly(known.pairs)} pairs. This was proved; no test by samples can say it.`;
   byId("missed").textContent = wrong > 0n ? sampled(shareOf(known.wrong, known.pairs)) : "";
 }
 
-/** What a test of random pairs would have seen. */
+/** What a test of random pairs would have seen, and why short numbers are not among them. */
 function sampled(share) {
   const [expected, chance] = [SAMPLE * share, -Math.expm1(SAMPLE * Math.log1p(-share))];
-  const { digits, base } = sums();
-  const short = Math.ceil(digits / 2);
-  const size = `Nearly all random pairs are of ${digits} digits: of ${showCount(SAMPLE)}, about ${show(SAMPLE * base ** (2 * (short - digits)), 2)} have two numbers of ${short} digits or fewer.`;
-  const seen = expected >= 3 ? `A test of ${showCount(SAMPLE)} random pairs meets ${show(expected, 2)} wrong ones on average, and none that looks like the example above unless it is drawn on purpose.` : `A test of ${showCount(SAMPLE)} random pairs finds a wrong one with a chance of ${showPercent(chance)}, so it most likely reports 100%.`;
-  return `${seen} ${size}`;
+  const { digits, base, first } = sums();
+  const seen = expected >= 3 ? `A test of ${showCount(SAMPLE)} random pairs meets ${show(expected, 2)} wrong ones on average.` : `A test of ${showCount(SAMPLE)} random pairs finds a wrong one with a chance of ${showPercent(chance)}: most likely it reports 100%.`;
+  const size = Math.max(...first.map((text) => numberOf(digitsOf(text, sums())).length));
+  if (size > digits - 2) return seen;
+  const rare = BigInt(base) ** BigInt(2 * (digits - size));
+  return `${seen} The smallest wrong pair, ${first.map((text) => numberOf(digitsOf(text, sums()))).join(" + ")}, has ${size} digits, and nearly all random numbers have ${digits}: only one pair in ${big(rare)} is as short.`;
 }
 
 function drawMap() {
@@ -338,7 +340,7 @@ function stepTable({ steps, pairs }) {
       h("td", { class: `right ${wrong === "0" ? "" : "wrong-text"}`, title: `${exactly(wrong)} wrong` }, wrong === "0" ? (undecided === "0" ? "all right" : "") : `${big(wrong)} wrong`),
       h("td", { class: "right note" }, undecided === "0" ? (wrong === "0" ? "" : `1 in ${big(String(BigInt(pairs) / BigInt(wrong)))}`) : `${big(undecided)} undecided`),
     );
-  return h("table", { class: "numbers sum-steps" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "written"), h("th", { scope: "col", class: "right" }, "pairs"), h("th", { scope: "col" }))), h("tbody", {}, steps.map(row)));
+  return h("table", { class: "numbers sum-steps" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "of the sum"), h("th", { scope: "col", class: "right" }, "pairs"), h("th", { scope: "col" }))), h("tbody", {}, steps.map(row)));
 }
 
 function grids(step, place) {
@@ -382,10 +384,11 @@ const mapKey = () => h("p", { class: "sum-key" }, h("span", {}, "all pairs right
 
 function drawProof() {
   const { known, digits, base } = sums();
-  if (!known) return replace(byId("proof"), h("p", {}, "Nothing was decided for this page."));
-  const years = show(Number(BigInt(known.pairs)) / 1e6 / 3.156e7, 2);
+  if (!known) return;
+  const years = Number(BigInt(known.pairs)) / 1e6 / 3.156e7;
+  const trying = years > 1 ? `Not by trying: at a million pairs a second that takes ${show(years, 2)} years.` : "So few pairs could be tried one by one; what follows also works for 10²⁰.";
   const paragraphs = [
-    `Not by trying: at a million pairs a second that takes ${years} years. Instead, pairs are taken in sets, such as all pairs whose digits at some places are among those allowed there. For a whole set at once one can say between which bounds each head's attention, each neuron and each output must lie. Where the right digit's output stays above every other one's, the whole set is right; where another digit's stays above, the whole set is wrong; otherwise the set is cut in two.`,
+    `${trying} Pairs are taken in sets, such as all pairs whose digits at some places are among those allowed there. For a whole set at once one can say between which bounds each head's attention, each neuron and each output must lie. Where the right digit's output stays above every other one's, the whole set is right; where another digit's stays above, the whole set is wrong; otherwise the set is cut in two.`,
     `For this model ${showCount(known.examined)} sets were looked at. Because each cut splits a set into those inside and those outside, no pair of ${digits} digits in base ${base} can be left out. What is said here is about real numbers: the weights exactly as they are stored, and nothing rounded.`,
   ];
   replace(byId("proof"), paragraphs.map((text) => h("p", {}, text)), known.proof ? proofFile(known.proof) : h("p", {}, "There is no proof file: the time did not suffice for one."));
@@ -402,9 +405,9 @@ function proofFile({ bytes, packed, content, steps }) {
     downloadFile(file, await new Response(stream).text(), "application/json");
   };
   return [
-    h("p", {}, `The proof is a list of these cuts and of what holds in each set: ${showCount(Math.ceil(bytes / 1000))} kB, ${showCount(Math.ceil(packed / 1000))} kB packed. It covers ${covers}. A program that shares no code with the search derives every bound again from the bytes of the weights.`),
+    h("p", {}, `The proof is a list of these cuts and of what holds in each set: ${showCount(Math.ceil(bytes / 1000))} kB, ${showCount(Math.ceil(packed / 1000))} kB packed. It covers ${covers}. A small program that does not search derives every bound again, from the bytes of the weights.`),
     h("div", { class: "toolbar" }, content ? h("button", { "data-key": "download-proof", onclick: save }, "Download the proof") : h("span", { class: "note" }, "It is too large for this page; tsc-interp verify --certify --out FILE writes it.")),
-    h("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "How to check it" }, `tsc-interp verify ${state.main.source} --check ${file}`),
+    h("pre", { class: "code", tabindex: 0, role: "region", "aria-label": "How to check it" }, `tsc-interp verify ${state.main.source.split("/").at(-1)} --check ${file}`),
   ];
 }
 
