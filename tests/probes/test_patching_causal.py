@@ -119,5 +119,5 @@ def test_paths_of_a_linear_read_out_add_up(model: HookedClassifier) -> None:
     if model.config.n_layers > 1:
         pytest.skip("in deeper models writers also reach the logit through later ones")
     found = paths.run(model, [CLEAN, CORRUPTED], by="position").pairs[0]
-    into = [edge for edge in found.edges if edge.target.name == "logit"]
+    into = [edge for edge in found.edges if edge.target == "logit"]
     assert sum(edge.effect for edge in into) == pytest.approx(1.0, abs=1e-4)

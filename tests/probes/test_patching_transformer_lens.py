@@ -150,7 +150,7 @@ def test_edges_between_heads_through_separate_inputs(component: str, kind: str) 
     z = model.run_with_cache(tokens)[1]["blocks.0.attn.hook_z"].detach()
     result = paths.run(model, ["a"], pairs=[(CLEAN, CORRUPTED)], by="position").pairs[0]
     through = {"q": "query", "k": "key", "v": "value"}[component]
-    found = {(e.source.name, e.target.name): e.effect for e in result.edges if e.through == through}
+    found = {(e.source, e.target): e.effect for e in result.edges if e.through == through}
     model.set_use_split_qkv_input(True)
     for source in range(2):
         delta = (z[0] - z[1])[:, source] @ model.W_O[0, source].detach()

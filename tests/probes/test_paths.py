@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata
 
 from tests.model.test_forward import shaken_weights
 from tests.probes.models import check_survives_json
@@ -78,17 +77,6 @@ def test_estimates_are_the_slope_of_what_interventions_do() -> None:
     estimates = expected(model, "abc", [f"{p}=zero" for p in part])
     assert estimates.tolist() == pytest.approx(slopes.tolist(), abs=1e-3)
     assert all(parameter.grad is None for parameter in model.parameters())
-
-
-def test_rank_correlation_and_errors_are_what_they_say() -> None:
-    result = paths.run(load("generalization-errors"), ["ab{65}", "b{66}"])
-    found = result.pairs[0]
-    ranks = [rankdata(x) for x in (found.effects, found.estimates)]
-    assert found.rank_correlation == pytest.approx(np.corrcoef(*ranks)[0, 1])
-    text = result.findings[1].text
-    errors = found.estimates - found.effects
-    assert f"{errors.mean():+.2f} on average" in text
-    assert f"{errors[np.abs(errors).argmax()]:+.2f} at most" in text
 
 
 def test_many_edges_are_bounded_and_what_is_left_out_is_said(monkeypatch) -> None:

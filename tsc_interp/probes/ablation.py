@@ -39,7 +39,7 @@ from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.inputs import Floats, Inputs, as_array, lead
 from tsc_interp.probes.probe import probe
 from tsc_interp.probes.token_rows import answers_of, name_of
-from tsc_interp.probes.wording import capital, joined, number, write_share
+from tsc_interp.probes.wording import capital, joined, number, part_name, write_share
 from tsc_interp.results.base import (
     Cell,
     Finding,
@@ -432,13 +432,6 @@ def _parts(inputs: Inputs) -> Iterator[Part]:
             yield from (Part("value", 0, head, letter) for letter in config.alphabet.letters)
 
 
-def _name(part: Part, n_layers: int) -> str:
-    where = f"layer {part.layer} " if n_layers > 1 else ""
-    if part.kind == "value":
-        return f"{part.letter}'s value in {where}head {part.index}"
-    return f"{where}MLP" if part.kind == "mlp" else f"{where}{part.kind} {part.index}"
-
-
 def _changes(inputs: Inputs) -> tuple[dict[str, Change], str]:
     """What is put in a part's place, and what a mean is taken over, in words."""
     config, given = inputs.config, inputs.given
@@ -476,7 +469,7 @@ def _on_rows(
                 outputs = inputs.outputs(_hooks(inputs, part, change))
                 effects[c, p] = as_array(lead(outputs, asked)) - leads
                 after[c, p] = outputs.argmax(1).cpu().numpy()
-    named = [_name(part, model.cfg.n_layers) for part in parts]
+    named = [part_name(part, model.cfg.n_layers) for part in parts]
     axes: dict[str, Any] = {"change": list(changes), "part": named, "string": strings}
     occurring = sorted({int(x) for x in (*before, *after.ravel(), *asked)})
     return AblationResult(
@@ -574,7 +567,7 @@ def _exactly(
                 after = _judge(edited, length)
                 same = _same_answers(checkpoint, exact, edited, after, length)
                 ablated.append(
-                    Ablated(part=str(part), name=_name(part, config.n_layers), change=change,
+                    Ablated(part=str(part), name=part_name(part, config.n_layers), change=change,
                             exact=after, same_answers=same)
                 )  # fmt: skip
     judged = result.model_copy(update={

@@ -36,6 +36,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.parts import Edge, Part, place
 from tsc_interp.probes.inputs import Inputs
 from tsc_interp.probes.probe import probe
+from tsc_interp.probes.wording import part_name, short, stage
 from tsc_interp.results.base import Cell, Finding, LabeledArray, ProbeResult, Record, Table
 from tsc_interp.results.views import Drawing, Heat, Lines, Rows, shown
 from tsc_interp.strings import Counts
@@ -164,14 +165,19 @@ class CircuitResult(ProbeResult):
         every = {part for pair in pairs for part in pair}
         full = {part for part in every if part.kind == "logit" or str(part) in kept}
         effects = dict(zip(self.parts, self.effects.array.tolist(), strict=True))
-        depth = max(part.layer for part in every)
+        layers = 1 + max(part.layer for part in every)
         told: dict[tuple[int, str], str] = {}
+
+        def spot(part: Part) -> tuple[int, str]:
+            name = part_name(part, layers)
+            told[at := (stage(part, layers), short(name))] = name
+            return at
+
         wires = []
         for source, target in pairs:
             name = f"{source}->{target}"
             inside = name in kept if self.graph == "edges" else full.issuperset((source, target))
-            start, end = _spot(source, depth), _spot(target, depth)
-            told |= {start: str(_node(source)), end: str(_node(target))}
+            start, end = spot(source), spot(target)
             effect = effects.get(name if self.graph == "edges" else str(source), 0.0)
             hover = f"{name}: {'kept' if inside else 'not needed'}"
             if inside or not self.rows:
@@ -291,24 +297,6 @@ def listed(parts: tuple[str, ...]) -> str:
     """The first few of them by name."""
     names = ", ".join(parts[:8])
     return names if len(parts) <= 8 else f"{names} and {len(parts) - 8} more"
-
-
-def _node(part: Part) -> Part:
-    """The head that a query, key or value belongs to; anything else is a node itself."""
-    in_head = part.kind in ("query", "key") or (part.kind == "value" and part.letter is None)
-    return Part("head", part.layer, part.index) if in_head else part
-
-
-def _spot(part: Part, depth: int) -> tuple[int, str]:
-    """The column of a part's node from left to right, and what is written there."""
-    node = _node(part)
-    column = {"embed": 0, "value": 0, "logit": 2 * depth + 3}.get(
-        node.kind, 2 * node.layer + 1 + (node.kind in ("mlp", "neuron"))
-    )
-    layer = f"{node.layer}." if depth else ""
-    numbered = {"head": f"head {layer}{node.index}", "neuron": f"neuron {node.index}",
-                "mlp": f"MLP {node.layer}", "value": f"{node.letter} {node.index}"}  # fmt: skip
-    return column, numbered.get(node.kind, node.kind)
 
 
 @probe(

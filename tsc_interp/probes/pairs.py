@@ -22,7 +22,7 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.probes.inputs import Floats, Inputs, as_array, need_one_logit
+from tsc_interp.probes.inputs import Floats, Inputs, as_array, lead, need_one_logit
 from tsc_interp.probes.token_rows import TokenNames, device_of, name_of, need_method
 from tsc_interp.results.base import Record, Severity
 
@@ -40,10 +40,6 @@ MOST_PAIRS = 16
 MOST_POSITIONS = 128
 MOST_SHORTENED = 512
 APART = 1e-3
-NEAR = 0.1
-"""Two logits nearer than this hardly differ."""
-SCALE = "1 restores the clean string's logit, 0 changes nothing"
-"""What effects mean."""
 
 
 class Pair(Record):
@@ -74,12 +70,9 @@ class Pair(Record):
 
     def sentence(self) -> str:
         """Return the pair and its logits as a sentence."""
-        clean, corrupted = self._one(0), self._one(1)
-        text = f"The clean string is {clean}, the corrupted string {corrupted}: {self.why}."
-        apart = abs(self.clean_logit - self.corrupted_logit)
-        if apart < NEAR:
-            text += f" The logits are only {apart:.2g} apart, so effects divide by very little."
-        return text
+        return (
+            f"The clean string is {self._one(0)}, the corrupted string {self._one(1)}: {self.why}."
+        )
 
     def scale(self) -> str:
         """For captions: which is clean, which is corrupted, and what the numbers are."""
@@ -171,6 +164,7 @@ def _pair_run(
     import torch
 
     from tsc_interp.interventions.changes import Patch
+    from tsc_interp.interventions.singly import logit
 
     names = config.alphabet.token_names
     if by == "letter":
@@ -193,7 +187,8 @@ def _pair_run(
         positions, differ = _places(rows[0], rows[1], names)
     labels = config.classes([clean, corrupted])
     multiclass = config.n_outputs > 1
-    metric: Metric = _lead(int(labels[0])) if multiclass else lambda logits: logits
+    right = int(labels[0])
+    metric: Metric = (lambda outputs: lead(outputs, right)) if multiclass else logit
     with torch.no_grad():
         logits = [float(metric(model(given))) for given in inputs]
     pair = Pair(
@@ -201,7 +196,7 @@ def _pair_run(
         corrupted=corrupted,
         clean_logit=logits[0],
         corrupted_logit=logits[1],
-        labels=None if multiclass else (int(labels[0]), int(labels[1])),
+        labels=None if multiclass else (right, int(labels[1])),
         why=f"{why}; the clean one's class over the best other" if multiclass else why,
         positions=positions,
     )
@@ -209,17 +204,6 @@ def _pair_run(
     reading = model.inputs(inputs[1]).reading
     at = 0 if reading is None else int(reading[0])
     return PairRun(pair, model, inputs[1], Patch(clean), metric, by, differ, ours=True, query=at)
-
-
-def _lead(answer: int) -> Metric:
-    """Of outputs `[row output]`: the answer's logit less the largest of the others."""
-
-    def lead(output: Any) -> Any:
-        others = output.clone()
-        others[..., answer] = float("-inf")
-        return output[..., answer] - others.max(-1).values
-
-    return lead
 
 
 def _places(
@@ -295,10 +279,9 @@ def _metric(clean: Any, at: int, answer: Any) -> tuple[Metric, str]:
     if outputs == 1:
         return lambda output: output[:, at, 0], ""
     if outputs == 2 and answer is None:  # no and yes, as in an exported classifier
-        return lambda output: output[:, at, 1] - output[:, at, 0], ""
+        return lambda output: lead(output[:, at], 1), ""
     own = int(clean.argmax()) if answer is None else answer
-    lead = _lead(own)
-    return lambda output: lead(output[:, at]), f", output {own} over the best other"
+    return lambda output: lead(output[:, at], own), f", output {own} over the best other"
 
 
 # -- pairs that are found --------------------------------------------------------------------------
@@ -312,18 +295,20 @@ def find_pairs(
     strings = [s for s in dict.fromkeys(strings) if known.readable(s)]
     known.add(strings)
     pairs: list[Found] = []
-    around: list[str] = []
     for wrong in (s for s in strings if not known.right(s)):
-        right = _right_of_its_kind(known, wrong)
+        near = list(known.replaced(wrong) if same_length else known.shortened(wrong))
+        known.add(near)
+        alike = (s for s in near if known.labels[s] == known.labels[wrong] and known.right(s))
+        right = next((s for s in alike if known.gap(s, wrong) > APART), None)
         if right is not None:
             why = "the corrupted one is wrong, the clean one has the same label and is right"
             pairs.append((right, wrong, why))
-            around.append(right)
             break
     # What the rule names, or else all letters: no given string may be near the other label.
     needs = config.task.needs or config.alphabet.letters
     often = [config.alphabet.canonical(f"{needs[0]}{{{k}}}") for k in range(1, 17)]
-    labels = _label_pair(known, [*around, *strings, needs, *often], strings)
+    seeds = [*(right for right, *_ in pairs), *strings, needs, *often]
+    labels = _label_pair(known, [seed for seed in seeds if known.readable(seed)], strings)
     if labels is None and not pairs:
         raise UnsupportedError(
             "no two strings one letter apart were found that differ in their label and their "
@@ -332,8 +317,26 @@ def find_pairs(
     return pairs if labels is None else [*pairs, labels]
 
 
+def _label_pair(known: _Answers, seeds: list[str], given: list[str]) -> Found | None:
+    """Clean is the string with the positive label; both are answered right, if there are such."""
+    best: tuple[float, Found] | None = None
+    why = "one letter apart, with different labels"
+    for seed in dict.fromkeys(seeds):
+        near = list(known.replaced(seed) if known.same_length else known.one_letter_apart(seed))
+        near.sort(key=lambda string: string not in given)  # stable: given strings first
+        known.add([seed, *near])
+        for other in (s for s in near if known.labels[s] != known.labels[seed]):
+            clean, corrupted = (seed, other) if known.labels[seed] else (other, seed)
+            gap = known.gap(seed, other)
+            if known.right(seed) and known.right(other) and gap > APART:
+                return clean, corrupted, f"{why}, both answered right"
+            if gap > max(APART, best[0] if best else 0.0):
+                best = gap, (clean, corrupted, why)
+    return None if best is None else best[1]
+
+
 class _Answers:
-    """Labels and logits of strings, each asked for once."""
+    """Labels and logits of strings, each asked for once, and the strings near a string."""
 
     def __init__(self, model: Any, config: ClassifierConfig, same_length: bool) -> None:
         self.model, self.config, self.same_length = model, config, same_length
@@ -365,72 +368,36 @@ class _Answers:
     def gap(self, string: str, other: str) -> float:
         return abs(self.logits[string] - self.logits[other])
 
-
-def _right_of_its_kind(known: _Answers, wrong: str) -> str | None:
-    """The nearest string of the same label that is answered right."""
-    alphabet = known.config.alphabet
-    if known.same_length:
-        near = list(_replaced(known, wrong))
-    else:
-        counts = alphabet.counts(wrong)
+    def shortened(self, string: str) -> Iterator[str]:
+        """With fewer of its most frequent letter, the longest first."""
+        alphabet = self.config.alphabet
+        counts = alphabet.counts(string)
         most = int(counts.argmax())
         fewer = np.unique(np.geomspace(1, counts[most], MOST_SHORTENED).astype(int))[:-1]
         if counts[most] <= MOST_SHORTENED:
             fewer = np.arange(1, counts[most])
-        near = []
         for count in fewer[::-1].tolist():
             shorter = counts.copy()
             shorter[most] = count
-            near.append(alphabet.write(shorter))
-    known.add(near)
-    for string in near:
-        same = known.labels[string] == known.labels[wrong]
-        if same and known.right(string) and known.gap(string, wrong) > APART:
-            return string
-    return None
+            yield alphabet.write(shorter)
 
+    def one_letter_apart(self, string: str) -> Iterator[str]:
+        """By counts: one letter replaced, then one more, then one less."""
+        alphabet = self.config.alphabet
+        counts = alphabet.counts(string)
+        units = np.eye(alphabet.size, dtype=np.int64)
+        moves = [add - take for take in units for add in units if (add != take).any()]
+        for move in [*moves, *units, *-units]:
+            changed = counts + move
+            if changed.min() >= 0 and changed.any():
+                yield alphabet.write(changed)
 
-def _label_pair(known: _Answers, seeds: list[str], given: list[str]) -> Found | None:
-    """Clean is the string with the positive label."""
-    best: tuple[float, Found] | None = None
-    for seed in dict.fromkeys(seeds):
-        if not known.readable(seed):
-            continue
-        near = list(_replaced(known, seed) if known.same_length else _one_letter_apart(known, seed))
-        near.sort(key=lambda string: string not in given)  # stable: given strings first
-        known.add([seed, *near])
-        for other in near:
-            if known.labels[other] == known.labels[seed]:
-                continue
-            clean, corrupted = (seed, other) if known.labels[seed] else (other, seed)
-            right = known.right(seed) and known.right(other)
-            gap = known.gap(seed, other)
-            why = "one letter apart, with different labels"
-            if right and gap > APART:
-                return clean, corrupted, f"{why}, both answered right"
-            if gap > max(APART, best[0] if best else 0.0):
-                best = gap, (clean, corrupted, why)
-    return None if best is None else best[1]
-
-
-def _one_letter_apart(known: _Answers, string: str) -> Iterator[str]:
-    """By counts: one letter replaced, then one more, then one less."""
-    alphabet = known.config.alphabet
-    counts = alphabet.counts(string)
-    units = np.eye(alphabet.size, dtype=np.int64)
-    moves = [add - take for take in units for add in units if (add != take).any()]
-    for move in [*moves, *units, *-units]:
-        changed = counts + move
-        if changed.min() >= 0 and changed.any():
-            yield alphabet.write(changed)
-
-
-def _replaced(known: _Answers, string: str) -> Iterator[str]:
-    """By place: one letter replaced, everything else where it was."""
-    alphabet = known.config.alphabet
-    letters = alphabet.expand(string)
-    for at, old in enumerate(letters):
-        for new in alphabet.letters:
-            changed = alphabet.canonical(letters[:at] + new + letters[at + 1 :])
-            if new != old and known.readable(changed):
-                yield changed
+    def replaced(self, string: str) -> Iterator[str]:
+        """By place: one letter replaced, everything else where it was."""
+        alphabet = self.config.alphabet
+        letters = alphabet.expand(string)
+        for at, old in enumerate(letters):
+            for new in alphabet.letters:
+                changed = alphabet.canonical(letters[:at] + new + letters[at + 1 :])
+                if new != old and self.readable(changed):
+                    yield changed

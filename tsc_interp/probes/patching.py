@@ -42,9 +42,9 @@ from numpy.typing import NDArray
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Kind, Part
 from tsc_interp.probes.inputs import Inputs, as_array
-from tsc_interp.probes.pairs import SCALE, By, Pair, PairRun, Pairs, pair_runs
+from tsc_interp.probes.pairs import By, Pair, PairRun, Pairs, pair_runs
 from tsc_interp.probes.probe import probe
-from tsc_interp.probes.wording import capital, joined
+from tsc_interp.probes.wording import SCALE, capital, joined
 from tsc_interp.results.base import (
     Cell,
     Finding,
@@ -65,8 +65,6 @@ NOTHING = 1e-6
 """An effect below this is rounding."""
 SAME = 1e-5
 """So is a difference between two float32 activations."""
-INTERACT = 0.2
-"""Heads whose effects add up to more or less than what they do together by this much."""
 _STREAM: dict[str, Kind] = {
     "resid_pre": "resid_pre", "attn_out": "attn", "resid_mid": "resid_mid", "mlp_out": "mlp",
     "resid_post": "resid_post",
@@ -96,11 +94,6 @@ class Site(Record):
     def changes(self) -> NDArray[np.bool_]:
         """Where the logit changes."""
         return np.asarray(np.abs(self.effect.array) > NOTHING)
-
-    @property
-    def unread(self) -> int:
-        """How many patches move an activation on which the logit does not depend."""
-        return int((~self.changes & ~self.same).sum())
 
     @property
     def shown(self) -> NDArray[np.float64]:
@@ -266,24 +259,8 @@ class Patched(Shown):
             text, numbers, pair.severity, string=pair.corrupted, clean=pair.clean,
             parts=tuple(order),
         )  # fmt: skip
-        yield from self._together()
         if self.by == "letter" and self.has("scores_by_src"):
             yield from self._counting(self.site("scores_by_src").effect)
-
-    def _together(self) -> Iterator[Finding]:
-        """Whether the heads of a layer do together what they do one by one."""
-        if not self.has("attn_out") or self.site("z_all_pos").effect.shape[1] < 2:
-            return
-        for i in range(len(self.layers)):
-            whole = float(self.site("attn_out").effect.array[i, self.query])
-            alone = float(self.site("z").effect.array[i, self.query].sum())
-            if abs(whole - alone) >= INTERACT:
-                text = (
-                    f"{f'Layer {i}' if len(self.layers) > 1 else 'The'} heads patched together at "
-                    f"{self.place} restore {_share(whole)}; one by one their effects add up to "
-                    f"{_share(alone)}, so they interact through the MLP."
-                )
-                yield Finding.of(text, {"together": whole, "added up": alone}, layer=i)
 
     def _counting(self, site: LabeledArray) -> Iterator[Finding]:
         """By letter: whose count, in which head, makes the difference."""
@@ -319,18 +296,14 @@ class PatchingResult(ProbeResult):
             yield from patched.conclude()
         sites = [site for patched in self.pairs for site in patched.sites]
         total = sum(site.same.size for site in sites)
-        same, unread = sum(int(site.same.sum()) for site in sites), sum(s.unread for s in sites)
-        text = (
-            f"Of {total:,} patches, {same:,} move no activation because it is the same in both "
-            f"runs, and {unread:,} move one that the logit does not depend on (a position that is "
-            "not read, a weight of zero)."
-        )
+        same = sum(int(site.same.sum()) for site in sites)
+        text = f"Of {total:,} patches, {same:,} move no activation: it is the same in both runs."
         if self.by == "letter":
             text += (
                 " Compared by letter, two strings differ only in how often each letter occurs: "
                 "embeddings, and first-layer queries, keys and values are the same in both."
             )
-        yield Finding.of(text, {"patches": total, "same": same, "not read": unread})
+        yield Finding.of(text, {"patches": total, "same": same})
 
 
 @probe(

@@ -12,9 +12,8 @@ is 1 where this edge alone restores the clean string's logit and 0 where it carr
 
 For comparison, attribution patching (which larger models have to rely on) estimates the effect: the
 gradient of the corrupted run's logit at the reader's input, times the difference (clean -
-corrupted) of that input. The result shows its error: signed, the largest, and the rank correlation
-(Spearman's). The estimate is exact where everything after the reader is linear, as from a neuron to
-the logit.
+corrupted) of that input. The result shows its error. The estimate is exact where everything after
+the reader is linear, as from a neuron to the logit.
 
 **By letter** (models without positions) strings differ in how often each letter occurs and in
 nothing else, so embeddings carry no difference; letter → head is the letter's count in that head:
@@ -44,8 +43,9 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Edge, Part, Place, edges
 from tsc_interp.probes.inputs import Inputs, as_array
-from tsc_interp.probes.pairs import SCALE, By, Pair, PairRun, Pairs, pair_runs
+from tsc_interp.probes.pairs import By, Pair, PairRun, Pairs, pair_runs
 from tsc_interp.probes.probe import probe
+from tsc_interp.probes.wording import SCALE, part_name, short, stage
 from tsc_interp.results.base import Cell, Finding, ProbeResult, Record, Shown, Table
 from tsc_interp.results.views import Drawing, Each, Rows, shown
 
@@ -58,18 +58,13 @@ SAME = 1e-5
 """Two float32 activations that differ by less are the same."""
 
 
-class Node(Record):
-    """A letter (or position), a head, a neuron, or the logit."""
-
-    name: str
-    short: str
-    stage: int
-    """Its column in the graph: letters 0, heads and neurons of layer 0 at 1 and 2, ..."""
-
-
 class PathEdge(Record):
-    source: Node
-    target: Node
+    source: str
+    """A letter (or a position), a head or a neuron."""
+    target: str
+    """A head, a neuron or the logit."""
+    stages: tuple[int, int]
+    """The columns of the two in the graph."""
     through: str
     """What of the target receives it: `count`, `query`, `key`, `value`, or empty."""
     notation: str
@@ -81,7 +76,7 @@ class PathEdge(Record):
 
     @property
     def name(self) -> str:
-        return f"{self.source.name} → {self.target.name}{self.through and f' ({self.through})'}"
+        return f"{self.source} → {self.target}{self.through and f' ({self.through})'}"
 
 
 class Paths(Shown):
@@ -96,8 +91,6 @@ class Paths(Shown):
     """Edges that were only estimated, because there are many."""
     left_out_estimate: float = 0.0
     """The largest estimate among them."""
-    rank_correlation: float | None = None
-    """Spearman's, of estimates and exact effects; None for fewer than three edges."""
 
     @property
     def effects(self) -> NDArray[np.float64]:
@@ -116,7 +109,7 @@ class Paths(Shown):
             "Which edges carry the difference: {result.pair.clean} into {result.pair.corrupted}",
             "{result.scale} A line's width is the effect of that edge alone; vermillion goes "
             "towards the clean logit, dashed blue away from it. From a letter to a head: its count "
-            "there, or by position its key or value. h is a head, n a neuron.",
+            "there, or by position its key or value.",
         )
     )
     def graph(self) -> tuple[Any, str, str]:
@@ -125,14 +118,18 @@ class Paths(Shown):
         drawn = [edge for edge in self.edges if abs(edge.effect) >= LEAST_DRAWN][:MOST_DRAWN]
         # Of a small model also the parts that carry nothing: that is half of the story.
         every = self.edges if len(self.edges) <= MOST_DRAWN else (*drawn, *self.edges[:1])
-        spots = {node: (node.stage, node.short)
-                 for edge in every for node in (edge.source, edge.target)}  # fmt: skip
+        spots = {
+            (edge.stages[end], name): (edge.stages[end], short(name))
+            for edge in every
+            for end, name in enumerate((edge.source, edge.target))
+        }
         wires = [
-            Wire(spots[edge.source], spots[edge.target], edge.effect, edge.through,
+            Wire(spots[edge.stages[0], edge.source], spots[edge.stages[1], edge.target],
+                 edge.effect, edge.through,
                  f"{edge.name}: {edge.effect:.4f} (estimated {edge.estimate:.4f})")
             for edge in drawn
         ]  # fmt: skip
-        names = {spot: node.name for node, spot in spots.items()}
+        names = {spot: name for (_, name), spot in spots.items()}
         spoken = "; ".join(f"{edge.name} {edge.effect:.2f}" for edge in drawn[:5])
         alt = f"{len(drawn)} edges; the largest: {spoken or 'no edge reaches 0.01'}."
         few = len(drawn) < len(self.edges)
@@ -161,29 +158,14 @@ class Paths(Shown):
         yield Finding.of(text, effects, self.pair.severity, string=string, clean=clean)
         if not self.edges:
             return
-        errors = self.estimates - self.effects
-        worst = int(np.abs(errors).argmax())
-        edge, off = self.edges[worst], "less than 0.01 for every edge"
-        if abs(errors[worst]) >= 0.005:
-            off = (
-                f"{_signed(errors.mean())} on average and by {_signed(errors[worst])} at most "
-                f"({edge.name}: exact {edge.effect:.2f}, estimated {edge.estimate:.2f})"
-            )
+        errors = np.abs(self.estimates - self.effects)
+        worst = self.edges[int(errors.argmax())]
         text = (
-            f"Attribution patching estimates the effects of the {len(errors):,} edges from "
-            f"`{clean}` into `{string}` by gradients. Its estimates are off by {off}."
+            f"Attribution patching estimates these {len(errors):,} effects by gradients, with an "
+            f"error of at most {errors.max():.2f} ({worst.name}: exact {worst.effect:.2f}, "
+            f"estimated {worst.estimate:.2f})."
         )
-        numbers: dict[str, Cell] = {
-            "mean error": float(errors.mean()), "largest error": float(errors[worst])
-        }  # fmt: skip
-        if self.rank_correlation is not None:
-            numbers["rank correlation"] = ranks = self.rank_correlation
-            text += f" Exact and estimated ranks have a correlation of {ranks:.2f}."
-        yield Finding.of(text, numbers, string=string)  # of the method, not the model
-
-
-def _signed(error: float) -> str:
-    return f"{error:+.2f}" if abs(error) >= 0.005 else "less than 0.01"
+        yield Finding.of(text, {"largest error": float(errors.max())}, string=string)
 
 
 class PathsResult(ProbeResult):
@@ -265,18 +247,12 @@ def _paths(run: PairRun) -> Paths:
         if differs
     ]
     measured.sort(key=lambda edge: -abs(edge.effect))
-    exact, estimated, ranks = shares[moved], estimates[kept][moved], None
-    if len(exact) >= 3 and np.ptp(exact) and np.ptp(estimated):
-        from scipy.stats import spearmanr
-
-        ranks = float(spearmanr(exact, estimated).statistic)
     return Paths(
         pair=run.pair,
         edges=tuple(measured),
         same=int((~moved).sum()),
         left_out=len(rest),
         left_out_estimate=float(np.abs(estimates[rest]).max(initial=0.0)),
-        rank_correlation=ranks,
     )
 
 
@@ -305,37 +281,24 @@ def _of_a_head(target: Part) -> bool:
 
 
 def _edge(run: PairRun, wanted: Intervention, effect: float, estimate: float) -> PathEdge:
-    place, deep = wanted.place, run.model.cfg.n_layers > 1
-    last = 2 * run.model.cfg.n_layers + 1
+    place, layers = wanted.place, run.model.cfg.n_layers
     if isinstance(place, Part):  # a letter's count in a head
         assert place.seen is not None
-        name = run.pair.positions[place.seen]
-        source = Node(name=name, short=name, stage=0)
-        target, through = _node(Part("head", place.layer, place.index), deep, last), "count"
+        target, through = place, "count"
+        start, source = 0, run.pair.positions[place.seen]
     else:
         assert isinstance(place, Edge)
-        at = place.target.position
-        if place.source.kind == "embed":
-            name = "embedding" if at is None else run.pair.positions[at]
-            source = Node(name=name, short="embed" if at is None else name, stage=0)
-        else:
-            source = _node(place.source, deep, last)
-        target = _node(place.target, deep, last)
-        through = place.target.kind if _of_a_head(place.target) else ""
+        target = place.target
+        through = target.kind if _of_a_head(target) else ""
+        start, source = stage(place.source, layers), part_name(place.source, layers)
+        if place.source.kind == "embed" and target.position is not None:
+            source = run.pair.positions[target.position]
     return PathEdge(
         source=source,
-        target=target,
+        target=part_name(target, layers),
+        stages=(start, stage(target, layers)),
         through=through,
         notation=str(wanted),
         effect=effect,
         estimate=estimate,
     )
-
-
-def _node(part: Part, deep: bool, last: int) -> Node:
-    if part.kind == "logit":
-        return Node(name="logit", short="logit", stage=last)
-    word, column = ("neuron", 2) if part.kind == "neuron" else ("head", 1)
-    where = f"layer {part.layer} " if deep else ""
-    short = f"{word[0]}{f'{part.layer}.' if deep else ''}{part.index}"
-    return Node(name=f"{where}{word} {part.index}", short=short, stage=2 * part.layer + column)

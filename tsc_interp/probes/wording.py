@@ -8,11 +8,13 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tsc_interp.interventions.parts import Part
 from tsc_interp.output.numbers import number, percent
 from tsc_interp.strings import MAX_LETTERS, Alphabet
 
 __all__ = [
     "SCALE", "capital", "grouped", "joined", "n_letters", "number", "occurrences", "of_layer",
+    "part_name", "short", "stage",
     "write_mixture", "write_share", "write_strings", "write_vector",
 ]  # fmt: skip
 
@@ -70,6 +72,28 @@ def n_letters(string: str) -> int:
 def joined(names: Sequence[str], last: str = "and") -> str:
     """`a, b and c`."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"
+
+
+def part_name(part: Part, n_layers: int) -> str:
+    """`layer 1 head 0`, `neuron 2`, `c's value in head 0`; of a query, key or value its head."""
+    where = f"layer {part.layer} " if n_layers > 1 and part.kind not in ("embed", "logit") else ""
+    if part.letter is not None:
+        return f"{part.letter}'s {part.kind} in {where}head {part.index}"
+    if part.index is None:
+        return where + {"mlp": "MLP", "embed": "embedding"}.get(part.kind, part.kind)
+    return f"{where}{'neuron' if part.kind == 'neuron' else 'head'} {part.index}"
+
+
+def stage(part: Part, n_layers: int) -> int:
+    """The column of a part in a graph, from the embedding on the left to the logit."""
+    if part.kind in ("embed", "logit"):
+        return 0 if part.kind == "embed" else 2 * n_layers + 1
+    return 2 * part.layer + (2 if part.kind in ("mlp", "neuron") else 1)
+
+
+def short(name: str) -> str:
+    """`L1 head 0` of `layer 1 head 0`, for graphs."""
+    return name.replace("layer ", "L")
 
 
 def of_layer(title: str, layer: str, layers: Sequence[str]) -> str:
