@@ -1,4 +1,4 @@
-"""What an intervention puts in a part's place, found by running the model as it is.
+"""What an intervention makes of an activation, found by running the model as it is.
 
 Where order does not matter (our classifier without positions) a position is a kind of token: CLS,
 or a letter. Its constant is then looked up by token, whatever strings are run. Everywhere else it
@@ -7,7 +7,7 @@ belongs to a position, and strings have to be of one length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from tsc_interp.interventions.changes import (
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Direction, Edge, Part
 from tsc_interp.model.inputs import Inputs
-from tsc_interp.strings import CLS, PAD
+from tsc_interp.strings import CLS
 
 
 class Runs:
@@ -114,11 +114,22 @@ class Runs:
         return Runs(self.model, list(strings))
 
 
-def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
-    """The new activation at each position of the input, `[... batch pos ...]`; None if not one."""
+def changing(runs: Runs, wanted: Intervention) -> Callable[[Tensor], Tensor]:
+    """The function from a part's activation to what it is changed into, at every position."""
     where, how = wanted.place, wanted.change
     if isinstance(where, Edge):
         where = where.source
+    if isinstance(how, Scale):
+        return lambda activation: activation * how.factor
+    if isinstance(how, Noise):
+        return lambda activation: noisy(runs, activation, how)
+    new = _constant(runs, wanted, where)
+    return lambda activation: new.to(activation.dtype)
+
+
+def _constant(runs: Runs, wanted: Intervention, where: Part | Direction) -> Tensor:
+    """The new activation at each position of the input, `[... batch pos ...]`."""
+    how = wanted.change
     if isinstance(how, Zero):
         return torch.zeros(())
     if isinstance(how, Set):
@@ -133,15 +144,22 @@ def constant(runs: Runs, wanted: Intervention) -> Tensor | None:
         return activation
     if isinstance(how, Like):
         return _of_letter(runs, where, how.letter)
-    if isinstance(how, Mean | From):
-        if isinstance(where, Part) and where.kind in ("pattern", "score"):
-            raise UnsupportedError(
-                f"{wanted}: which letters there are differs between strings, so attention weights "
-                "have no mean; use patch, zero, scale or resample, or change keys"
-            )
-        source = runs.elsewhere(how.strings) if how.strings else runs
-        return _average(runs, source, where.hook, wanted)
-    return None
+    assert isinstance(how, Mean | From)
+    if isinstance(where, Part) and where.kind in ("pattern", "score"):
+        raise UnsupportedError(
+            f"{wanted}: which letters there are differs between strings, so attention weights "
+            "have no mean; use patch, zero, scale or resample, or change keys"
+        )
+    source = runs.elsewhere(how.strings) if how.strings else runs
+    return _average(runs, source, where, wanted)
+
+
+def only_read(cfg: Any, where: Part | Direction) -> bool:
+    """Whether a part of the last layer is heard at the position that is read, and nowhere else."""
+    late = where.hook.endswith(
+        ("hook_z", "attn_out", "resid_mid", "hook_post", "mlp_out", "resid_post")
+    )
+    return late and where.layer == cfg.n_layers - 1
 
 
 def given_vector(cfg: Any, wanted: Intervention, where: Part | Direction) -> tuple[float, ...]:
@@ -157,7 +175,7 @@ def given_vector(cfg: Any, wanted: Intervention, where: Part | Direction) -> tup
     return wanted.change.vector
 
 
-def table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
+def _table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
     """`[vocab ...]`: the average per kind of token, and `[vocab]` how many strings have it."""
     activation = there.activation(hook)
     vocab = there.config.alphabet.vocab_size if there.config else int(there.tokens.max()) + 1
@@ -177,23 +195,6 @@ def table(there: Runs, hook: str) -> tuple[Tensor, Tensor]:
     return means.to(activation.dtype), votes
 
 
-def named_strings(wanted: Intervention) -> list[str]:
-    """The strings of a mean or of `from`; refused where a mean names none."""
-    assert isinstance(wanted.change, Mean | From)
-    if not wanted.change.strings:
-        raise UsageError(f"{wanted}: a mean over no strings; name them, as in mean(aab, abc)")
-    return list(wanted.change.strings)
-
-
-def require_votes(
-    wanted: Intervention, votes: Tensor, needed: Iterable[int], names: Sequence[str]
-) -> None:
-    """Refuse a mean over strings that have none of a kind of token that is needed."""
-    missing = [names[token] for token in needed if not votes[token]]
-    if missing:
-        raise UsageError(f"{wanted}: no string of the mean has {', '.join(missing)}")
-
-
 def _mean_letter(source: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, Tensor]:
     """A key or a value is averaged over the attended tokens of all strings, copies counted.
 
@@ -205,15 +206,20 @@ def _mean_letter(source: Runs, activation: Tensor, vocab: int) -> tuple[Tensor, 
     return mean.to(activation.dtype).expand(vocab, *mean.shape), torch.ones(vocab)
 
 
-def _average(runs: Runs, source: Runs, hook: str, wanted: Intervention) -> Tensor:
+def _average(runs: Runs, source: Runs, where: Part | Direction, wanted: Intervention) -> Tensor:
     if runs.by_token:
-        means, votes = table(source, hook)
-        needed = runs.tokens[runs.present].unique()
-        if hook.endswith(("hook_z", "hook_post", "hook_mlp_out")) and runs.cfg.n_layers == 1:
-            needed = torch.tensor([CLS])  # of one layer nothing but CLS is read
-        require_votes(wanted, votes, needed.tolist(), runs.token_names or ())
+        means, votes = _table(source, where.hook)
+        present = runs.tokens[runs.present]
+        if only_read(runs.cfg, where) and runs.inputs is not None:
+            at = runs.inputs.reading
+            rows = torch.arange(len(runs.tokens))
+            present = runs.tokens[:, 0] if at is None else runs.tokens[rows, at]
+        names = runs.token_names or ()
+        missing = [names[token] for token in present.unique().tolist() if not votes[token]]
+        if missing:
+            raise UsageError(f"{wanted}: no string of the mean has {', '.join(missing)}")
         return means[runs.tokens]
-    activation = source.activation(hook)
+    activation = source.activation(where.hook)
     if activation.shape[1] != runs.tokens.shape[1] or not bool(source.present.all()):
         raise UsageError(
             f"{wanted}: positions matter to this model, so all strings must be of one length"
@@ -239,15 +245,11 @@ def _resampled(runs: Runs, hook: str, seed: int) -> Tensor:
         raise UsageError("resampling takes activations from another string: give two or more")
     if not runs.by_token and not bool(runs.present.all()):
         raise UsageError("resampling swaps positions: all strings must be of one length")
-    return runs.activation(hook)[derangement(len(runs.tokens), seed)]
-
-
-def derangement(size: int, seed: int) -> Tensor:
-    """For each row another row: a random cycle through all of them."""
-    order = torch.randperm(size, generator=torch.Generator().manual_seed(seed))
+    # A random cycle through all strings, so that each gets another one's.
+    order = torch.randperm(len(runs.tokens), generator=torch.Generator().manual_seed(seed))
     swapped = torch.empty_like(order)
     swapped[order] = order.roll(1)
-    return swapped
+    return runs.activation(hook)[swapped]
 
 
 def noisy(runs: Runs, activation: Tensor, how: Noise) -> Tensor:
@@ -258,10 +260,10 @@ def noisy(runs: Runs, activation: Tensor, how: Noise) -> Tensor:
         drawn = torch.randn(rows, generator=generator, dtype=torch.float64)[runs.tokens]
     else:
         drawn = torch.randn(activation.shape, generator=generator, dtype=torch.float64)
-    return moved(activation, drawn.to(activation.dtype), how)
+    return _moved(activation, drawn.to(activation.dtype), how)
 
 
-def moved(vectors: Tensor, drawn: Tensor, how: Noise) -> Tensor:
+def _moved(vectors: Tensor, drawn: Tensor, how: Noise) -> Tensor:
     """`vectors` moved along what was drawn, as `how` says."""
     length: Tensor = vectors.norm(dim=-1, keepdim=True)
     unit: Tensor = vectors / length.clamp(min=torch.finfo(vectors.dtype).tiny)
@@ -279,35 +281,3 @@ def moved(vectors: Tensor, drawn: Tensor, how: Noise) -> Tensor:
     turned: Tensor = vectors + how.size * length * across
     shrink: Tensor = length / turned.norm(dim=-1, keepdim=True).clamp(min=1e-30)
     return turned * shrink
-
-
-def moved_table(model: Any, wanted: Intervention, where: Part, every: Any) -> Any:
-    """`[vocab d_head]`: queries, keys or values of the first layer after the change.
-
-    `every` holds them as they are; a letter's does not depend on the string there.
-    """
-    how = wanted.change
-    if isinstance(how, Zero):
-        return every * 0.0
-    if isinstance(how, Scale):
-        return every * how.factor
-    if isinstance(how, Set):
-        return every * 0.0 + given_vector(model.cfg, wanted, where)
-    if isinstance(how, Like):
-        token = Runs(model, [model.config.alphabet.letters[0]]).token(how.letter)
-        return every[token] + every * 0.0
-    if isinstance(how, Noise):
-        runs = Runs(model, model.config.alphabet.letters)
-        full = torch.zeros(1, runs.tokens.shape[1], model.config.n_heads, every.shape[1])
-        full[0, :, where.index] = torch.from_numpy(every)[runs.tokens[0]].float()
-        new = noisy(runs, full, how)[0, :, where.index].double().numpy()
-        result = every.copy()
-        result[runs.tokens[0].numpy()] = new
-        return result
-    strings = named_strings(wanted)
-    means, votes = table(Runs(model, strings), where.hook)
-    needed = [token for token in range(len(votes)) if token != PAD]
-    if where.letter:
-        needed = [Runs(model, strings[0]).token(where.letter)]
-    require_votes(wanted, votes, needed, model.config.alphabet.token_names)
-    return means[:, where.index].double().numpy()

@@ -19,8 +19,7 @@ from torch import Tensor
 
 from tsc_interp.arguments import checked
 from tsc_interp.errors import UsageError
-from tsc_interp.interventions.changes import Noise, Scale
-from tsc_interp.interventions.constants import Runs, constant, noisy
+from tsc_interp.interventions.constants import Runs, changing
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.norms import (
     check_reading,
@@ -121,11 +120,11 @@ class Hooks:
     # -- parts -------------------------------------------------------------------------------
 
     def _edit(self, intervention: Intervention) -> Callable[..., Tensor]:
-        where, new = intervention.place, constant(self.runs, intervention)
+        where, changed_into = intervention.place, changing(self.runs, intervention)
         assert not isinstance(where, Edge)
 
         def edit(activation: Tensor, hook: Any) -> Tensor:
-            target = self._target(intervention, activation, new)
+            target = changed_into(activation)
             if isinstance(where, Direction):
                 unit = torch.as_tensor(where.unit, dtype=activation.dtype)
                 gap = (target - activation) @ unit
@@ -139,15 +138,6 @@ class Hooks:
             return changed
 
         return edit
-
-    def _target(self, intervention: Intervention, activation: Tensor, new: Tensor | None) -> Tensor:
-        """What the activation becomes where it is changed."""
-        if isinstance(intervention.change, Scale):
-            return activation * intervention.change.factor
-        if isinstance(intervention.change, Noise):
-            return noisy(self.runs, activation, intervention.change)
-        assert new is not None
-        return new.to(activation.dtype)
 
     def _mask(self, where: Part) -> Tensor:
         """Which entries of the activation belong to the part; broadcasts from the right."""
@@ -180,17 +170,12 @@ class Hooks:
         through_norm = has_norm(self.runs) and edge.target.kind != "logit"
         if has_norm(self.runs):
             check_writers(self.runs)
-        new = constant(self.runs, intervention)
+        changed_into = changing(self.runs, intervention)
         heard: list[Tensor] = []
         stream: list[Tensor] = []
 
         def listen(activation: Tensor, hook: Any) -> None:
-            if isinstance(intervention.change, Scale):
-                surplus = activation * (1 - intervention.change.factor)
-            else:
-                assert new is not None
-                surplus = activation - new.to(activation.dtype)
-            heard[:] = [self._written(edge.source, surplus)]
+            heard[:] = [self._written(edge.source, activation - changed_into(activation))]
 
         def keep(activation: Tensor, hook: Any) -> None:
             stream[:] = [activation]

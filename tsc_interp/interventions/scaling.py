@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.interventions.changes import From, Mean, Noise, Scale, Set, Zero
-from tsc_interp.interventions.constants import given_vector, named_strings
+from tsc_interp.interventions.constants import given_vector
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
 
@@ -80,7 +80,8 @@ def write_bias(weights: dict[str, Array], model: Classifier, one: Intervention) 
     if isinstance(one.change, Set):
         value = np.array(given_vector(model.cfg, one, where), dtype=np.float64)
     else:
-        strings = named_strings(one)
+        assert isinstance(one.change, Mean | From)
+        strings = list(one.change.strings)
         inputs = model.inputs(strings)
         at = np.zeros(len(strings), int) if inputs.reading is None else inputs.reading.numpy()
         _, cache = model.run_with_cache(inputs, names_filter=where.hook)

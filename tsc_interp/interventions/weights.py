@@ -19,6 +19,7 @@ only. Every other classifier (norms, biases, positions, several outputs) allows 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,20 +28,13 @@ from numpy.typing import NDArray
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.interventions.changes import From, Mean, Patch, Resample, Scale, Set, Zero
-from tsc_interp.interventions.constants import (
-    Runs,
-    given_vector,
-    moved_table,
-    named_strings,
-    require_votes,
-    table,
-)
+from tsc_interp.interventions.constants import Runs, changing, only_read
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
 from tsc_interp.interventions.scaling import (
-    READ_WEIGHT,
     becomes_bias,
     factor,
     only_scales,
@@ -50,7 +44,7 @@ from tsc_interp.interventions.scaling import (
     written_by,
 )
 from tsc_interp.model.framing import FrameLike, with_frame
-from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.strings import CLS
 
 Array = NDArray[np.float64]
 _PATTERN = "an attention pattern is no constant; change the query or keys instead"
@@ -97,18 +91,6 @@ def edit(
     history = [*checkpoint.provenance.get("interventions", ()), *map(str, wanted)]
     provenance = {**checkpoint.provenance, "interventions": history}
     source = f"{checkpoint.source} with {', '.join(map(str, wanted))}"
-    if all(only_scales(one) or becomes_bias(checkpoint.config, one) for one in wanted):
-        from tsc_interp.model.classifier import Classifier
-
-        weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
-        for intervention in (one.over(tuple(strings)) for one in wanted):
-            intervention.check(checkpoint.config)
-            if only_scales(intervention):
-                scale(weights, checkpoint.config, intervention)
-            else:
-                write_bias(weights, Classifier.from_checkpoint(checkpoint), intervention)
-        rounded = {name: w.astype(np.float32) for name, w in weights.items()}
-        return Checkpoint(checkpoint.config, rounded, provenance, source=source)
     editor = _Editor(checkpoint, tuple(strings))
     for intervention in wanted:
         editor.add(intervention)
@@ -122,14 +104,7 @@ class _Editor:
         from tsc_interp.model.classifier import Classifier
 
         self.config = checkpoint.config
-        if self.config.beyond_report or self.config.has_positions:
-            has = self.config.beyond_report or ("positions",)
-            raise UnsupportedError(
-                f"this model has {', '.join(has)}: zero and scale of whole heads, neurons and MLPs "
-                "can be written into its weights, and with biases constants of the last layer; use "
-                "hooks (intervene) for other changes"
-            )
-        self.model = Classifier.from_checkpoint(checkpoint)
+        self.model = Classifier.from_checkpoint(checkpoint).double()
         self.strings = strings
         self.weights = {name: w.astype(np.float64) for name, w in checkpoint.weights.items()}
         self.cut: dict[Part, set[Part]] = {reader: set() for reader in readers(self.config)}
@@ -141,7 +116,27 @@ class _Editor:
     def add(self, intervention: Intervention) -> None:
         intervention = intervention.over(self.strings)
         intervention.check(self.config)
+        if intervention.change == Mean():
+            raise UsageError(
+                f"{intervention}: a mean over no strings; name them, as in mean(aab, abc)"
+            )
+        if only_scales(intervention):
+            scale(self.weights, self.config, intervention)
+        elif becomes_bias(self.config, intervention):
+            write_bias(self.weights, self.model, intervention)
+        else:
+            self._with_dimensions(intervention)
+
+    def _with_dimensions(self, intervention: Intervention) -> None:
+        """What tags and views write, in the report's family."""
         where, how = intervention.place, intervention.change
+        if self.config.beyond_report or self.config.has_positions:
+            has = self.config.beyond_report or ("positions",)
+            raise UnsupportedError(
+                f"this model has {', '.join(has)}: zero and scale of whole heads, neurons and MLPs "
+                "can be written into its weights, and with biases constants of the last layer; use "
+                "hooks (intervene) for other changes"
+            )
         if isinstance(how, Resample):
             raise UnsupportedError(
                 f"{intervention}: what is drawn differs from string to string, so it is no "
@@ -165,13 +160,13 @@ class _Editor:
             self._output(intervention, where)
 
     def _output(self, intervention: Intervention, where: Part) -> None:
-        """A head, a neuron or an MLP writes less, nothing, or a constant."""
-        if isinstance(intervention.change, Mean | From | Set):
-            for token, average in self._averages(intervention, where).items():
-                vector = self._written(where, average)
-                self._constant(token, vector, [r for r in self.cut if _after(where, r)])
+        """A head, a neuron or an MLP writes a constant."""
+        remaining = factor(intervention)
+        for token, value in self._values(intervention, where).items():
+            vector = self._written(where, value)
+            self._constant(token, vector, [r for r in self.cut if _after(where, r)])
         written = written_by(self.weights, where)
-        written *= factor(intervention)
+        written *= remaining
 
     def _edge(self, intervention: Intervention, edge: Edge) -> None:
         self._no_norm(intervention)
@@ -186,13 +181,10 @@ class _Editor:
                 "part, or use hooks"
             )
         if isinstance(intervention.change, Mean | From | Set):
-            for token, average in self._averages(intervention, edge.source).items():
-                self._constant(token, self._written(edge.source, average), [edge.target])
+            for token, value in self._values(intervention, edge.source).items():
+                self._constant(token, self._written(edge.source, value), [edge.target])
 
     def _inside_head(self, intervention: Intervention, where: Part) -> None:
-        if only_scales(intervention):
-            scale(self.weights, self.config, intervention)
-            return
         if where.layer:
             raise UnsupportedError(
                 f"{intervention}: beyond the first layer a letter's {where.kind} depends on the "
@@ -201,8 +193,11 @@ class _Editor:
             )
         self._no_norm(intervention)
         reader = Part(where.kind, 0, where.index)
-        for token, old, new in self._vectors(intervention, where):
-            self._tag(token, reader, new - old)
+        before = self.runs.activation(where.hook)[0, :, where.index].numpy()
+        old = dict(zip(self.runs.tokens[0].tolist(), before, strict=True))
+        for token, new in self._values(intervention, where).items():
+            if where.letter is None or token == self.runs.token(where.letter):
+                self._tag(token, reader, new - old[token])
 
     def _direction(self, intervention: Intervention, where: Direction) -> None:
         if where.site != "resid_post" or where.layer != self.config.n_layers - 1:
@@ -214,8 +209,8 @@ class _Editor:
         read = float(unit @ self.weights["unembed.W_U"][:, 0])
         if not isinstance(intervention.change, Zero | Scale):
             self._no_norm(intervention)
-            average = self._averages(intervention, where)[CLS]
-            self._tag(CLS, Part("logit"), np.array([float(unit @ average) * read]))
+            value = self._values(intervention, where)[CLS]
+            self._tag(CLS, Part("logit"), np.array([float(unit @ value) * read]))
         self.weights["unembed.W_U"][:, 0] -= (1 - factor(intervention)) * read * unit
 
     def _no_norm(self, intervention: Intervention) -> None:
@@ -228,30 +223,20 @@ class _Editor:
 
     # -- constants ---------------------------------------------------------------------------
 
-    def _averages(self, intervention: Intervention, where: Part | Direction) -> dict[int, Array]:
-        """Per kind of token that anyone reads, what the part is on average."""
-        self._no_norm(intervention)
-        last = where.layer == self.config.n_layers - 1 and not (
-            isinstance(where, Part) and where.kind == "embed"
-        )
-        needed = [CLS, *([] if last else range(FIRST_LETTER, self.config.alphabet.vocab_size))]
-        if isinstance(intervention.change, Set):
-            return {t: np.array(given_vector(self.model.cfg, intervention, where)) for t in needed}
-        means, votes = table(Runs(self.model, named_strings(intervention)), where.hook)
-        require_votes(intervention, votes, needed, self.config.alphabet.token_names)
-        values = means.double().numpy()
-        index = where.index if isinstance(where, Part) else None
-        return {t: values[t] if index is None else values[t][index] for t in needed}
+    @cached_property
+    def runs(self) -> Runs:
+        """A string of every letter, each of whose positions is a kind of token."""
+        return Runs(self.model, self.config.alphabet.letters)
 
-    def _vectors(self, intervention: Intervention, where: Part) -> list[tuple[int, Array, Array]]:
-        """(token, old, new) of the queries, keys or values a head gives in the first layer."""
-        name = f"blocks.0.{READ_WEIGHT[where.kind]}"
-        every = self.weights["embed.W_E"] @ self.weights[name][where.index]
-        tokens = [CLS, *range(FIRST_LETTER, len(every))]
-        if where.letter is not None:
-            tokens = [FIRST_LETTER + self.config.alphabet.index(where.letter)]
-        new = moved_table(self.model, intervention, where, every)
-        return [(t, every[t], new[t]) for t in tokens]
+    def _values(self, intervention: Intervention, where: Part | Direction) -> dict[int, Array]:
+        """Per kind of token that anyone reads, what the part becomes."""
+        self._no_norm(intervention)
+        activation = self.runs.activation(where.hook)
+        new = changing(self.runs, intervention)(activation).expand_as(activation)[0].numpy()
+        index = where.index if isinstance(where, Part) else None
+        values = new if index is None else new[:, index]
+        by_token = dict(zip(self.runs.tokens[0].tolist(), values, strict=True))
+        return {CLS: by_token[CLS]} if only_read(self.config, where) else by_token
 
     def _constant(self, token: int, vector: Array, heard_by: list[Part]) -> None:
         """Add a constant vector of the residual stream to what some parts read."""
@@ -270,15 +255,20 @@ class _Editor:
     # -- the new checkpoint ------------------------------------------------------------------
 
     def finish(self, provenance: dict[str, Any], source: str) -> Checkpoint:
+        config, weights = self.config, self.weights
+        if self.tagged or any(self.cut.values()):
+            config, weights = self._widened()
+        rounded = {name: w.astype(np.float32) for name, w in weights.items()}
+        return Checkpoint(config, rounded, provenance, source=source)
+
+    def _widened(self) -> tuple[ClassifierConfig, dict[str, Array]]:
+        """With a copy of the residual stream for each view, and a dimension for each tag."""
         cuts = list(dict.fromkeys(frozenset(cut) for cut in self.cut.values()))
         tokens = list(dict.fromkeys(token for token, _ in self.tagged))
         size = self.config.d_model
         width = size * len(cuts) + len(tokens)
         config = self.config.model_copy(update={"d_model": width})
         weights = {name: np.zeros(shape) for name, shape in config.weight_shapes().items()}
-        for name in weights:
-            if ".ln" in name:  # only kept where nothing is added
-                weights[name] = self.weights[name]
         for part in writers(self.config):
             for view, cut in enumerate(cuts):
                 if part not in cut:
@@ -291,8 +281,7 @@ class _Editor:
             read_by(weights, reader)[at : at + size] = read_by(self.weights, reader)
         for (token, reader), vector in self.tagged.items():
             read_by(weights, reader)[size * len(cuts) + tokens.index(token)] += vector
-        rounded = {name: w.astype(np.float32) for name, w in weights.items()}
-        return Checkpoint(config, rounded, provenance, source=source)
+        return config, weights
 
 
 def _after(writer: Part, reader: Part) -> bool:
