@@ -17,6 +17,7 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError
 from tsc_interp.model.initialise import initial_weights
+from tsc_interp.model.names import IN_BLOCK, OUTSIDE_BLOCKS
 
 CONFIG = ClassifierConfig(
     n_letters=4, d_model=5, n_heads=6, n_key_value_heads=3, d_head=2, d_mlp=7, biases=True,
@@ -91,6 +92,120 @@ def test_the_original_has_a_say(config: ClassifierConfig) -> None:
     assert isinstance(tsc.from_arrays(config, arrays(config), original=original), Checkpoint)
     with pytest.raises(UnsupportedError, match="does not compute what the original does"):
         tsc.from_arrays(config, arrays(config), original=lambda letters: -original(letters))
+
+
+HF = {"vocab_size": 6, "hidden_size": 12, "num_attention_heads": 3, "num_hidden_layers": 2}
+OURS = {
+    "n_letters": 6, "n_outputs": 6, "d_model": 12, "n_heads": 3, "d_head": 4, "n_layers": 2,
+    "n_positions": 16, "reads": "last_letter", "attend_cls": True, "final_norm": True,
+    "task": "maximum",
+}  # fmt: skip
+LLAMA = {
+    **OURS, "d_mlp": 20, "gated_mlp": True, "act_fn": "silu", "norm": "rms", "norm_eps": 1e-6,
+    "positions": "rotary",
+}  # fmt: skip
+
+
+def hugging_face(kind: str) -> tuple[ClassifierConfig, Any]:
+    """A fresh model of the library, every weight at work, and what it is here."""
+    import transformers as hf
+
+    torch.manual_seed(0)
+    wide = {"intermediate_size": 20, "max_position_embeddings": 16, "rms_norm_eps": 1e-6}
+    if kind == "GPT-2":
+        config = hf.GPT2Config(vocab_size=6, n_embd=12, n_head=3, n_layer=2, n_positions=16)
+        model = hf.GPT2LMHeadModel(config)
+        mine = {**OURS, "d_mlp": 48, "norm": "layer", "act_fn": "gelu_new", "biases": True}
+        mine |= {"tied_embeddings": True, "biases": True}
+    elif kind == "Llama":
+        config = hf.LlamaConfig(**HF, **wide, num_key_value_heads=1, tie_word_embeddings=False)
+        model, mine = hf.LlamaForCausalLM(config), {**LLAMA, "n_key_value_heads": 1}
+    elif kind == "Qwen2":
+        model = hf.Qwen2ForCausalLM(hf.Qwen2Config(**HF, **wide, num_key_value_heads=3))
+        mine = {**LLAMA, "biases": True}
+    else:
+        config = hf.Qwen3Config(**HF, **wide, num_key_value_heads=3, head_dim=4)
+        model, mine = hf.Qwen3ForCausalLM(config), {**LLAMA, "qk_norm": "rms"}
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+    base = getattr(model.config, "rope_parameters", None) or {}
+    if kind != "GPT-2":
+        mine["rotary_base"] = float(base.get("rope_theta", getattr(model.config, "rope_theta", 0)))
+    return ClassifierConfig(**mine), model.eval()
+
+
+@pytest.mark.parametrize("kind", ["GPT-2", "Llama", "Qwen2", "Qwen3"])
+@pytest.mark.parametrize("form", ["module", "npz"])
+def test_hugging_faces_names_are_known(kind: str, form: str, tmp_path: Path) -> None:
+    """Oracle: the library's own forward pass."""
+    config, model = hugging_face(kind)
+
+    def original(letters: Tensor) -> Tensor:
+        return model(letters).logits[:, -1].detach()
+
+    given: Any = model
+    if form == "npz":
+        given = tmp_path / "model.npz"
+        np.savez_compressed(given, **{n: w.numpy() for n, w in model.state_dict().items()})
+    checkpoint = tsc.from_arrays(config, given, original=original)
+    assert checkpoint.config == config
+    changed = {n: w * (1.5 if "down_proj" in n or "mlp.c_proj" in n else 1)
+               for n, w in model.state_dict().items()}  # fmt: skip
+    with pytest.raises(UnsupportedError, match="does not compute"):
+        tsc.from_arrays(config, changed, original=original)
+
+
+def test_nested_states_and_linear_layers() -> None:
+    """nanoGPT's names, which GPT-2's Conv1D has too, with matrices as nn.Linear stores them."""
+    given = {n: w.double().numpy() for n, w in arrays().items()}
+    config = CONFIG.replace(norm="off")
+    block = {
+        "attn": {
+            "c_attn": {
+                "weight": np.concatenate(
+                    [given[f"blocks.0.attn.W_{x}"].transpose(0, 2, 1).reshape(-1, 5) for x in "QKV"]
+                ),
+                "bias": np.concatenate([given[f"blocks.0.attn.b_{x}"].ravel() for x in "QKV"]),
+            },
+            "c_proj": {"weight": given["blocks.0.attn.W_O"].reshape(-1, 5).T,
+                       "bias": given["blocks.0.attn.b_O"]},
+            "bias": np.tri(9)[None, None],
+        },
+        "mlp": {"c_fc": {"weight": given["blocks.0.mlp.W_in"].T,
+                         "bias": given["blocks.0.mlp.b_in"]},
+                "c_proj": {"weight": given["blocks.0.mlp.W_out"].T,
+                           "bias": given["blocks.0.mlp.b_out"]}},
+    }  # fmt: skip
+    head = {"weight": given["unembed.W_U"].T, "bias": given["unembed.b_U"]}
+    outside = {"wte": {"weight": given["embed.W_E"][2:]}, "h": [block]}
+    state = {"transformer": outside, "lm_head": head}
+    plain = tsc.from_arrays(config, given)
+    read = tsc.from_arrays(config, {"model_state_dict": state, "epoch": 3})
+    for name, weight in plain.weights.items():
+        rows = slice(2, None) if name == "embed.W_E" else slice(None)
+        assert (weight[rows] == read.weights[name][rows]).all(), name
+    block["attn"]["bias"] = np.ones((1, 1, 9, 9))
+    with pytest.raises(CheckpointError, match=r"a place for no transformer\.h\.0\.attn\.bias"):
+        tsc.from_arrays(config, state)
+    del block["attn"]["bias"]
+    state["embedding"] = state["transformer"]["wte"]
+    with pytest.raises(CheckpointError, match=r"embedding.weight is another embed\.W_E"):
+        tsc.from_arrays(config, state)
+
+
+def test_the_page_has_the_table_of_names() -> None:
+    page = Path("docs/pages/how-to/bring-your-own-model.md").read_text()
+    for table in (OUTSIDE_BLOCKS, IN_BLOCK):
+        for ours, others in table.items():
+            row = f"| `{ours}` | {', '.join(f'`{name}`' for name in others)} |"
+            assert row in page
+
+
+def test_an_npz_with_objects_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=np.array([{}], dtype=object))
+    with pytest.raises(CheckpointError, match="cannot be read as NumPy arrays"):
+        tsc.from_arrays(CONFIG, tmp_path / "a.npz")
 
 
 def test_an_adder_in_the_public_format(tmp_path: Path) -> None:

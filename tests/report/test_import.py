@@ -90,9 +90,13 @@ def test_each_wrong_file_has_its_own_words(tmp_path: Path) -> None:
         ({"layer.weight": torch.zeros(2)}, {}, "not one of the source report's models"),
         (good, {"n_heads": 4}, "cannot be divided into 4 heads"),
         (good, {"n_heads": 6}, "heads of size 3, not 1"),
-        (good, {"n_heads": 2, "norm": "rms"}, "attention_layer_norm.weight, which norm"),
-        ({**good, "dropout.p": torch.zeros(1)}, {"n_heads": 2}, "no place: dropout.p"),
-        ({**good, output: torch.zeros(6, 5)}, {"n_heads": 2}, r"shape \[6, 5\], expected \[6, 6\]"),
+        (good, {"n_heads": 2, "norm": "rms"}, "there is no blocks.0.ln1.w"),
+        ({**good, "dropout.p": torch.zeros(1)}, {"n_heads": 2}, "place for no dropout.p"),
+        (
+            {**good, output: torch.zeros(6, 5)},
+            {"n_heads": 2},
+            r"W_O has shape \[5, 6\], expected \[2, 3, 6\]",
+        ),
         ({**good, output: torch.zeros(6, 6).long()}, {"n_heads": 2}, "expected floating point"),
         ({**good, output: torch.full((6, 6), torch.nan)}, {"n_heads": 2}, "NaN or infinite"),
     ]

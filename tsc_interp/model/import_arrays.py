@@ -4,34 +4,34 @@
     checkpoint = tsc.from_arrays(config, {"embed.W_E": ..., "blocks.0.attn.W_Q": ..., ...})
 
 For state dicts that no library describes. Arrays have HookedTransformer's names and multiply from
-the right (`x @ W`), so the weight of a `torch.nn.Linear` is transposed first. Factors of a low-rank
-weight are multiplied, tied weights written twice.
+the right (`x @ W`), or names of the table in `names.py`. Factors of a low-rank weight are
+multiplied first.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.checkpoints.torch_files import flattened, read_tensors
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import CheckpointError, UsageError
+from tsc_interp.errors import UsageError, shorten
 from tsc_interp.model.comparing import InputMap, compare
-from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.model.names import weights_of
 
-_SPLIT = {"W_Q": 1, "W_K": 1, "W_V": 1, "W_O": 0, "b_Q": 0, "b_K": 0, "b_V": 0}
-"""The axis in which the heads of a weight that is not split by heads stand side by side."""
+Arrays = Mapping[str, Any] | nn.Module | str | os.PathLike[str]
 
 
 @checked
 def from_arrays(
     config: ClassifierConfig,
-    arrays: Mapping[str, ArrayLike | Tensor],
+    arrays: Arrays,
     *,
     original: Callable[[Tensor], Tensor] | None = None,
     samples: int = 64,
@@ -44,9 +44,12 @@ def from_arrays(
     Args:
         config: The architecture and the task; `config.weight_shapes()` lists the names and shapes
             of the arrays.
-        arrays: NumPy arrays, tensors or nested lists by those names. Weights of attention may have
-            their heads side by side (`[d_model, n_heads * d_head]`, for `W_O` the transpose), and
-            `embed.W_E` may have only the letters' rows if the model has no CLS.
+        arrays: NumPy arrays, tensors or nested lists by those names; or by GPT-2's, Llama's,
+            Qwen's or PyTorch's (the documentation has the table), stored as these libraries do.
+            Nested dictionaries, an `nn.Module`, and the path of a `.npz`, `.safetensors` or `.pt`
+            file are accepted, too. Weights of attention may have their heads side by side
+            (`[d_model, n_heads * d_head]`, for `W_O` the transpose), and `embed.W_E` may have only
+            the letters' rows if the model has no CLS.
         original: The original model, for comparison on random strings. It takes letter indices
             `[batch pos]` and returns outputs `[batch out]` at the position that is read.
         samples: The number of strings to compare.
@@ -77,51 +80,16 @@ def from_arrays(
             "the configuration says nothing about what the model should decide: "
             "ClassifierConfig(..., task='contains_all'), or one of tsc.tasks"
         )
-    expected = config.weight_shapes()
-    known = f"it has {', '.join(expected)}"
-    if missing := sorted(expected.keys() - arrays.keys()):
-        raise CheckpointError(f"{source}: there is no {', '.join(missing)}; {known}")
-    if unknown := sorted(arrays.keys() - expected.keys()):
-        raise CheckpointError(
-            f"{source}: the configuration has a place for no {', '.join(unknown)}; {known}"
+    if isinstance(arrays, str | os.PathLike):
+        arrays = read_tensors(Path(arrays))
+    elif not isinstance(arrays, Mapping | nn.Module):
+        raise UsageError(
+            f"arrays is a dictionary, an nn.Module or the path of a file, got {shorten(arrays)}"
         )
-    weights, rounded = {}, []
-    for name, shape in expected.items():
-        array = _array(name, arrays[name], source)
-        placed = _placed(config, name, array, shape)
-        if placed.shape != shape:
-            raise CheckpointError(
-                f"{source}: {name} has shape {list(array.shape)}, expected {list(shape)}"
-            )
-        weights[name] = np.ascontiguousarray(placed, dtype=np.float32)
-        rounded += [name] if (weights[name] != placed).any() else []
+    weights, rounded = weights_of(config, flattened(arrays), source)
     origin = {"imported_from": "arrays", **(provenance or {}), "rounded_to_float32": rounded}
     checkpoint = Checkpoint(config, weights, origin, source=source)
     if original is not None:
         reading = InputMap((), config.token_names, None, config.reads, None)
         compare(checkpoint, reading, original, samples, seed)
     return checkpoint
-
-
-def _array(name: str, array: Any, source: str) -> NDArray[Any]:
-    if isinstance(array, Tensor):
-        array = array.detach().cpu().double().numpy()
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise CheckpointError(f"{source}: {name} is not an array of numbers") from None
-
-
-def _placed(
-    config: ClassifierConfig, name: str, array: NDArray[Any], shape: tuple[int, ...]
-) -> NDArray[Any]:
-    """The array with its heads apart, or its letters behind CLS and PAD."""
-    kind = name.rsplit(".", 1)[1]
-    if kind == "W_E" and not config.has_cls and array.shape == (config.n_letters, config.d_model):
-        return np.concatenate([np.zeros((FIRST_LETTER, config.d_model)), array])
-    if kind not in _SPLIT or array.ndim != len(shape) - 1:
-        return array
-    axis, heads = _SPLIT[kind], shape[0]
-    if array.shape[axis] % heads:
-        return array
-    return np.stack(np.split(array, heads, axis=axis))

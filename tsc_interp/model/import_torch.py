@@ -18,11 +18,12 @@ from torch.nn import functional
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.checkpoints.torch_files import flattened
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
-from tsc_interp.model.import_weights import as_arrays, difference
-from tsc_interp.model.initialise import linear_to_hooked
+from tsc_interp.model.import_weights import difference
+from tsc_interp.model.names import weights_of
 from tsc_interp.model.unaltered import require_plain, require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.tasks.function import as_task
@@ -88,12 +89,13 @@ def from_torch(
     table = positions.weight if isinstance(positions, nn.Embedding) else positions
     outputs = 1 if reading.classes else head.out_features
     config = _config(layers, final, reading, task, table, outputs)
-    weights = _weights(config, embedding, layers, final, head, reading)
+    state = _state(config, embedding, layers, final, head, reading)
     if table is not None:
-        weights["pos_embed.W_pos"] = table
+        state["pos_embed.W_pos"] = table
+    weights, _ = weights_of(config, state, name)
     checkpoint = Checkpoint(
         config,
-        as_arrays(config, weights),
+        weights,
         {"imported_from": type(encoder).__name__, "token_ids": list(ids), "query": query},
         source=name,
     )
@@ -236,45 +238,23 @@ def _activation(function: Any) -> str:
     return name
 
 
-def _weights(
+def _state(
     config: ClassifierConfig,
     embedding: nn.Embedding,
     layers: list[nn.TransformerEncoderLayer],
     final: nn.LayerNorm | None,
     head: nn.Linear,
     reading: InputMap,
-) -> dict[str, Tensor | None]:
+) -> dict[str, Any]:
+    """What PyTorch calls the layers, and by our names what is arranged otherwise."""
     table = torch.zeros(config.alphabet.vocab_size, config.d_model)
     ids = [reading.query, *reading.ids]
     table[[CLS, *range(FIRST_LETTER, len(table))]] = embedding.weight.detach()[ids].float().cpu()
-    weights: dict[str, Tensor | None] = {"embed.W_E": table}
-    shapes = config.weight_shapes()
-    for index, layer in enumerate(layers):
-        block, attention = f"blocks.{index}", layer.self_attn
-        if attention.in_proj_weight is None:
-            raise UnsupportedError(
-                "keys and values of a width of their own; equal ones can be imported"
-            )
-        projections = attention.in_proj_weight.chunk(3)
-        biases = [None] * 3 if attention.in_proj_bias is None else attention.in_proj_bias.chunk(3)
-        linears = dict(zip("QKV", zip(projections, biases, strict=True), strict=True))
-        linears["O"] = attention.out_proj.weight, attention.out_proj.bias
-        linears |= {"in": (layer.linear1.weight, layer.linear1.bias)}
-        linears |= {"out": (layer.linear2.weight, layer.linear2.bias)}
-        for part, (weight, bias) in linears.items():
-            place = f"{block}.mlp" if part in ("in", "out") else f"{block}.attn"
-            name, bias_name = f"{place}.W_{part}", f"{place}.b_{part}"
-            weights[name] = linear_to_hooked(name, weight, shapes[name])
-            weights[bias_name] = None if bias is None else bias.reshape(shapes[bias_name])
-        weights |= _norm(f"{block}.ln1", layer.norm1) | _norm(f"{block}.ln2", layer.norm2)
-    weights |= {} if final is None else _norm("ln_final", final)
-    weights["unembed.W_U"] = difference(head.weight.T, reading.classes)
-    weights["unembed.b_U"] = difference(head.bias, reading.classes)
-    return weights
-
-
-def _norm(name: str, norm: nn.LayerNorm) -> dict[str, Tensor | None]:
-    size = norm.normalized_shape[0]
-    weight = torch.ones(size) if norm.weight is None else norm.weight
-    bias = torch.zeros(size) if norm.bias is None else norm.bias
-    return {f"{name}.w": weight, f"{name}.b": bias}
+    state: dict[str, Any] = flattened({"layers": layers, "norm": final or {}})
+    if final is not None and not final.elementwise_affine:
+        state["norm.weight"] = torch.ones(config.d_model)
+    state["embed.W_E"] = table
+    state["unembed.W_U"] = difference(head.weight.T, reading.classes)
+    if head.bias is not None:
+        state["unembed.b_U"] = difference(head.bias, reading.classes)
+    return state

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
@@ -21,25 +20,18 @@ from tsc_interp.checkpoints.torch_files import read_tensors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.files import shown
-from tsc_interp.model.initialise import linear_to_hooked
+from tsc_interp.model.names import weights_of
 from tsc_interp.strings import FIRST_LETTER, MAX_LETTERS
 
 _BLOCK = "self_attention_block"
 _SCALE = f"{_BLOCK}.attention.rsqrt_attention_head_size"
-_NAMES = {
-    "embed.W_E": "embeddings.embeddings.weight",
-    "blocks.0.ln1.w": f"{_BLOCK}.attention_layer_norm.weight",
-    "blocks.0.ln1.b": f"{_BLOCK}.attention_layer_norm.bias",
-    "blocks.0.attn.W_Q": f"{_BLOCK}.attention.query.weight",
-    "blocks.0.attn.W_K": f"{_BLOCK}.attention.key.weight",
-    "blocks.0.attn.W_V": f"{_BLOCK}.attention.value.weight",
-    "blocks.0.attn.W_O": f"{_BLOCK}.attention.output.weight",
-    "blocks.0.ln2.w": f"{_BLOCK}.feed_forward_layer_norm.weight",
-    "blocks.0.ln2.b": f"{_BLOCK}.feed_forward_layer_norm.bias",
-    "blocks.0.mlp.W_in": f"{_BLOCK}.feed_forward.input_.weight",
-    "blocks.0.mlp.W_out": f"{_BLOCK}.feed_forward.output.weight",
-    "unembed.W_U": "binary_linear.linear.weight",
-}
+_EMBEDDING, _QUERY = "embeddings.embeddings.weight", f"{_BLOCK}.attention.query.weight"
+_MLP = f"{_BLOCK}.feed_forward.input_.weight"
+_REQUIRED = (
+    _EMBEDDING,
+    "binary_linear.linear.weight",
+    *(f"{_BLOCK}.attention.{part}.weight" for part in ("query", "key", "value", "output")),
+)
 
 
 def read_source_model(
@@ -54,35 +46,25 @@ def read_source_model(
     path = Path(path)
     state = _read_state(path)
     config = _config(path, state, n_heads, attend_cls, norm, norm_eps)
-    weights = {}
-    for name, shape in config.weight_shapes().items():
-        theirs = _NAMES[name]
-        if theirs not in state:
-            # A LayerNorm may have been made without its shift.
-            if name.endswith(".b"):
-                weights[name] = torch.zeros(shape).numpy()
-                continue
-            raise CheckpointError(f"{path} has no {theirs}, which norm = {norm!r} needs")
-        weights[name] = _convert(path, theirs, state[theirs], name, shape)
-    unread = sorted(state.keys() - {_NAMES[name] for name in weights} - {_SCALE})
-    if unread:
-        hint = "; is --norm missing?" if any("layer_norm" in key for key in unread) else ""
-        raise CheckpointError(f"{path} has weights with no place: {', '.join(unread)}{hint}")
+    try:
+        weights, _ = weights_of(config, state, str(path))
+    except CheckpointError as error:
+        normed = norm == "off" and any("layer_norm" in name for name in state)
+        raise CheckpointError(f"{error}{'; is --norm missing?' if normed else ''}") from None
     return Checkpoint(config, weights, {"imported_from": path.name}, source=str(path))
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
     state = read_tensors(path)
-    required = [_NAMES["embed.W_E"], _NAMES["unembed.W_U"]]
-    required += [
-        f"{_BLOCK}.attention.{part}.weight" for part in ("query", "key", "value", "output")
-    ]
-    missing = [name for name in required if name not in state]
+    missing = [name for name in _REQUIRED if name not in state]
     if missing:
         raise CheckpointError(
             f"{shown(path)} is not one of the source report's models: it has no "
             f"{', '.join(missing)}"
         )
+    for name, weight in state.items():
+        if not weight.is_floating_point():
+            raise CheckpointError(f"{path}: {name} is {weight.dtype}, expected floating point")
     return state
 
 
@@ -94,7 +76,7 @@ def _config(
     norm: str,
     norm_eps: float,
 ) -> ClassifierConfig:
-    embedding, query = state[_NAMES["embed.W_E"]], state[_NAMES["blocks.0.attn.W_Q"]]
+    embedding, query = state[_EMBEDDING], state[_QUERY]
     for name, weight in (("embeddings", embedding), ("query", query)):
         if weight.ndim != 2:
             raise CheckpointError(f"{path}: the {name} weight has {weight.ndim} axes, expected 2")
@@ -110,7 +92,7 @@ def _config(
             f"{path}: {embedding.shape[0]} embeddings, not CLS, PAD, 2 to {MAX_LETTERS} letters"
         )
     _check_scale(path, state, width // heads)
-    mlp_in = state.get(_NAMES["blocks.0.mlp.W_in"])
+    mlp_in = state.get(_MLP)
     options: dict[str, Any] = {
         "n_letters": n_letters,
         "d_model": embedding.shape[1],
@@ -137,32 +119,3 @@ def _check_scale(path: Path, state: Mapping[str, Tensor], d_head: int) -> None:
             f"{shown(path)} scales scores for heads of size {scale**-2:.6g}, not {d_head}; "
             f"pass the --n-heads that gives heads of that size"
         )
-
-
-def _convert(path: Path, theirs: str, weight: Tensor, name: str, shape: tuple[int, ...]) -> Any:
-    if name.rsplit(".", 1)[1] in ("w", "b"):
-        expected: tuple[int, ...] = shape
-    else:
-        expected = _linear_shape(name, shape)
-    if tuple(weight.shape) != expected:
-        raise CheckpointError(
-            f"{path}: {theirs} has shape {list(weight.shape)}, expected {list(expected)}"
-        )
-    if not weight.is_floating_point():
-        raise CheckpointError(f"{path}: {theirs} is {weight.dtype}, expected floating point")
-    weight = weight.to(torch.float32)
-    return (weight if len(shape) == 1 else linear_to_hooked(name, weight, shape)).clone().numpy()
-
-
-def _linear_shape(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Out x in, from HookedTransformer's shape."""
-    kind = name.rsplit(".", 1)[1]
-    if kind == "W_E":
-        return shape
-    if kind == "W_O":
-        heads, d_head, d_model = shape
-        return (d_model, heads * d_head)
-    if len(shape) == 3:
-        heads, d_model, d_head = shape
-        return (heads * d_head, d_model)
-    return shape[::-1]
