@@ -103,8 +103,13 @@ def _rule(annotation: str) -> Rule | None:
     return lambda name, value: "" if value is None else rule(name, value)
 
 
+def least_whole(name: str) -> int:
+    """The least whole number that an argument of this name can be."""
+    return 0 if name in _FROM_ZERO else 1
+
+
 def _whole(name: str, value: Any) -> str:
-    least = 0 if name in _FROM_ZERO else 1
+    least = least_whole(name)
     if type(value) is bool or not isinstance(value, numbers.Integral) or int(value) < least:
         return f"a whole number from {least}"
     too_large = name.startswith("seed") and int(value) > MAX_SEED
@@ -152,7 +157,7 @@ def _texts(name: str, value: Any) -> str:
 
 def _wholes(name: str, value: Any) -> str:
     fits = not _list(name, value) and not any(_whole(name, entry) for entry in value)
-    return "" if fits else f"a list of whole numbers from {0 if name in _FROM_ZERO else 1}"
+    return "" if fits else f"a list of whole numbers from {least_whole(name)}"
 
 
 def _list_or_mapping(name: str, value: Any) -> str:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import typer
-
-from tsc_interp.cli.app import app
-from tsc_interp.cli.lab import laboratory_command
-from tsc_interp.laboratories.registry import LABORATORIES
+from tsc_interp.cli.app import Commands
+from tsc_interp.cli.lab import Laboratories
 
 
 def commands() -> dict[str, Any]:
     """By name, in the order of the help; a laboratory, `lab NAME`, stands behind `lab`."""
-    found = dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
-    found |= {f"lab {one.name}": laboratory_command(one) for one in LABORATORIES}
-    order = list(found)
-    return {
-        name: found[name]
-        for name in sorted(order, key=lambda n: (order.index(n.split()[0]), order.index(n)))
-    }
+    found: dict[str, Any] = {}
+    for group, before in ((Commands, ""), (Laboratories, "lab ")):
+        for titled in group.table().values():
+            found |= {f"{before}{name}": group.made(name) for name in titled}
+    return found
 
 
 def cli_reference() -> str:

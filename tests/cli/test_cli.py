@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import tsc_interp as tsc
 from tsc_interp import __version__
 from tsc_interp.cli import main
 from tsc_interp.cli.app import app
@@ -266,6 +268,24 @@ def test_help_fits_a_narrow_terminal() -> None:
         assert "<bool>" not in text, name
         assert "[[" not in text, name
         assert name != "import" or "[model]" in text
+
+
+def test_every_option_says_what_it_is_and_the_librarys_are_taken_over(capsys) -> None:
+    """Read from the source of the function that a command calls, by its own defaults."""
+    from docs.build.cli_reference import commands
+
+    found = commands()
+    for name, command in found.items():
+        assert all(option.help for option in command.params), name
+    options = {option.name: option for option in found["construct"].params}
+    signature = inspect.signature(tsc.construct).parameters
+    assert set(signature) - set(options) == {"scores"}
+    for name in set(signature) & set(options):
+        assert options[name].default == signature[name].default, name
+    lengths = next(option for option in found["verify"].params if option.name == "lengths")
+    assert (lengths.opts, lengths.multiple) == (["--length"], True)
+    assert main(["construct", "--task", "nothing"]) == 2
+    assert "'contains_all', 'at_least', 'majority', 'parity'" in capsys.readouterr().err
 
 
 def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,24 +33,15 @@ from tsc_interp.cli import (
     verify,
 )
 from tsc_interp.cli.common import print_json
-from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
+from tsc_interp.cli.grouped import GroupedCommands
+from tsc_interp.cli.signature import command, summary
 from tsc_interp.errors import TscError, suggest
 from tsc_interp.output.visible import visible, write_everything
 
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
-app = typer.Typer(
-    name="tsc-interp",
-    cls=GroupedCommands,
-    help="Find the shortest input a small transformer gets wrong, and see why. Start with: "
-    "tsc-interp analyze generalization-errors",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-_GROUPS: dict[str, dict[str, Any]] = {
+COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
     "Understand a model": {
         "analyze": analyze.command,
         "playground": playground.command,
@@ -74,12 +65,39 @@ _GROUPS: dict[str, dict[str, Any]] = {
         "sweep": sweep.command,
         "sweep-report": sweep.report,
         "reproduce": reproduce.command,
+        "lab": lab.list_them,
     },
 }
-for _title, _commands in _GROUPS.items():
-    for _name, _command in _commands.items():
-        app.command(_name, cls=PlainCommand, rich_help_panel=_title)(_command)
-app.add_typer(lab.group, name="lab", rich_help_panel="Study many models")
+
+
+class Commands(GroupedCommands):
+    """Every command, made when it is called."""
+
+    @classmethod
+    def table(cls) -> Mapping[str, Mapping[str, str]]:
+        return {
+            title: {name: summary(body) for name, body in commands.items()}
+            for title, commands in COMMANDS.items()
+        }
+
+    @classmethod
+    def made(cls, name: str) -> Any:
+        if name == "lab":
+            return typer.main.get_command(lab.group)
+        bodies = {name: body for commands in COMMANDS.values() for name, body in commands.items()}
+        return command(name, bodies[name]) if name in bodies else None
+
+
+app = typer.Typer(
+    name="tsc-interp",
+    cls=Commands,
+    help="Find the shortest input a small transformer gets wrong, and see why. Start with: "
+    "tsc-interp analyze generalization-errors",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""What every command shares: options with one wording, where output goes, how progress is shown.
+"""What every command shares: which model is meant, where output goes, how progress is shown.
 
 Import-light on purpose: `tsc-interp --help` reads this file and must answer at once.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -26,74 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "walkthrough"
 _DEFAULT_LETTERS = 3
 _SECONDS_BETWEEN_LINES = 10
-
-
-def complete_checkpoint(start: str) -> list[str]:
-    """Bundled names and runs for the shell to offer; it completes files by itself."""
-    from tsc_interp.checkpoints.locate import bundled_names
-    from tsc_interp.checkpoints.run_list import runs
-
-    names = [*bundled_names(), *(run.address for run in runs())]
-    return [name for name in names if name.startswith(start)]
-
-
-def complete_probe(start: str) -> list[str]:
-    """The probes of this package and of others that are installed here."""
-    from tsc_interp.probes.registry import PROBES, plugins
-
-    names = [probe.name for probe in (*PROBES, *plugins().probes)]
-    return [name for name in names if name.startswith(start)]
-
-
-def complete_experiment(start: str) -> list[str]:
-    """The source report's experiments."""
-    from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS
-
-    names = [experiment.name for experiment in SOURCE_EXPERIMENTS]
-    return [name for name in names if name.startswith(start)]
-
-
-_MODEL = "A bundled model, a .safetensors file, a run (see tsc-interp runs), RUN@EPOCH or DIR:ROW."
-
-
-def model_argument(default: str) -> Any:
-    """The positional MODEL of a command that takes `default` without one."""
-    return typer.Argument(
-        metavar="MODEL",
-        help=f"{_MODEL} Default: {default}.",
-        autocompletion=complete_checkpoint,
-        show_default=False,
-    )
-
-
-ModelArgument = Annotated[str | None, model_argument(DEFAULT_MODEL)]
-CheckpointOption = Annotated[
-    str | None,
-    typer.Option(
-        "--checkpoint",
-        "--model",
-        "-c",
-        metavar="MODEL",
-        help=_MODEL,
-        autocompletion=complete_checkpoint,
-        show_default=False,
-    ),
-]
-OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
-EpochOption = Annotated[
-    int | None,
-    typer.Option("--epoch", help="The epoch of a run (default: the chosen one)."),
-]
-JsonOption = Annotated[
-    bool,
-    typer.Option("--json", help="Print one JSON document on standard output, and nothing else."),
-]
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace files that tsc-interp did not write.")
-]
-QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print no messages and no progress.")
-]
 
 
 def named_model(model: str | None, checkpoint: str | None, default: str = DEFAULT_MODEL) -> str:
@@ -186,6 +118,17 @@ def print_json(schema: str, document: dict[str, Any]) -> None:
     from tsc_interp.output.json_form import to_json
 
     sys.stdout.write(to_json({"schema": f"tsc-interp/{schema}", **document}, indent=2) + "\n")
+
+
+def tell(
+    as_json: bool, schema: str, document: Callable[[], dict[str, Any]], lines: Iterable[str]
+) -> None:
+    """Print what was found: one JSON document, or lines of text."""
+    if as_json:
+        print_json(schema, document())
+    else:
+        for line in lines:
+            output().print(line.replace("`", ""))
 
 
 def print_checked(

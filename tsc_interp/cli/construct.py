@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tsc_interp.cli.common import ForceOption, JsonOption, QuietOption, output, print_json, working
+from tsc_interp.cli.common import tell, working
+from tsc_interp.cli.signature import takes
 
 if TYPE_CHECKING:
     from tsc_interp.construction.written import Construction
     from tsc_interp.verification.certificates import Certificate
 
 
-class Task(StrEnum):
-    contains_all = "contains_all"
-    at_least = "at_least"
-    majority = "majority"
-    parity = "parity"
-
-
+@takes("construction/construct.py:construct", "scores")
 def command(
-    task: Task = typer.Option(Task.contains_all, help="The task of the classifier."),
-    letters: str = typer.Option("ab", help="The letters of contains_all."),
-    letter: str = typer.Option("a", help="The letter of the other tasks."),
-    k: int = typer.Option(2, "-k", help="How often the letter must occur, for at_least."),
-    n_letters: int | None = typer.Option(
-        None, help="The size of the alphabet (default: 3, or what is needed)."
-    ),
-    max_length: int = typer.Option(
-        1000, help="The length up to which it is right; unlimited for at_least and --log-n."
-    ),
-    every_length: bool = typer.Option(
-        False,
-        "--every-length",
-        help="Right at every length with plain softmax; the logit tends to zero.",
-    ),
-    log_n: bool = typer.Option(
-        False, "--log-n", help="Scale scores by log n: right at every length."
-    ),
-    mlp: bool = typer.Option(
-        True, "--mlp/--no-mlp", help="For two letters: use a neuron instead of a second head."
-    ),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="Write the model here (.safetensors)."
-    ),
-    certificate: Path | None = typer.Option(None, help="Write the certificate here (.json)."),
-    check: bool = typer.Option(
-        True, "--check/--no-check", help="Prove with a certificate that the model is right."
-    ),
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    *,
+    every_length: bool = False,
+    log_n: bool = False,
+    out: Path | None = None,
+    certificate: Path | None = None,
+    check: bool = True,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+    **options: Any,
 ) -> None:
     """Construct a small classifier and prove up to which length it is right.
 
     For two letters up to a length, no classifier of this family has fewer weights. Exit code 3 if
     the checker cannot prove the model right up to its length.
+
+    Args:
+        max_length: The length up to which it is right; unlimited for at_least and --log-n.
+        every_length: Right at every length with plain softmax; the logit tends to zero.
+        log_n: Scale scores by log n: right at every length.
+        out: Write the model here (.safetensors).
+        certificate: Write the certificate here (.json).
+        check: Prove with a certificate that the model is right.
     """
     from tsc_interp.checkpoints.checkpoint import is_checkpoint
     from tsc_interp.construction.construct import construct
@@ -73,11 +54,12 @@ def command(
         check_output(out, is_checkpoint, force=force)
     if certificate is not None:
         check_output(certificate, is_certificate, force=force)
+    max_length = options.pop("max_length")
     model = construct(
-        task.value, letters=letters, letter=letter, k=k, n_letters=n_letters,
-        max_length=None if every_length else max_length, scores="log_n" if log_n else "plain",
-        mlp=mlp,
-    )  # fmt: skip
+        **options,
+        max_length=None if every_length else max_length,
+        scores="log_n" if log_n else "plain",
+    )
     proof = None
     if check:
         with working(quiet) as doing:
@@ -88,13 +70,8 @@ def command(
         model.checkpoint.save(out, force=force)
     if certificate is not None and proof is not None:
         proof.save(certificate, force=force)
-    if as_json:
-        print_json("construct/2", _document(model, proof))
-    else:
-        for sentence in _sentences(model, proof):
-            output().print(sentence)
-        if out is not None:
-            output().print(f"The model is {out}.")
+    lines = [*_sentences(model, proof), *([] if out is None else [f"The model is {out}."])]
+    tell(as_json, "construct/2", lambda: _document(model, proof), lines)
     if proof is not None and not _kept(model, proof):
         raise typer.Exit(3)
 

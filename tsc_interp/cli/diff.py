@@ -3,55 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from tsc_interp.cli.common import (
-    ForceOption,
-    JsonOption,
-    QuietOption,
-    complete_checkpoint,
-    only,
-    output,
-    print_checked,
-    print_json,
-    working,
-)
+from tsc_interp.cli.common import only, print_checked, tell, working
+from tsc_interp.cli.signature import takes
 
 _DIFFERENT = 3
-_Model = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="A bundled model, a .safetensors file, or a run.",
-        autocompletion=complete_checkpoint,
-        show_default=False,
-    ),
-]
 
 
+@takes("verification/comparison.py:diff", "boxes", "prove")
 def command(
-    first: _Model,
-    second: _Model,
-    max_length: int | None = typer.Option(
-        None, "--max-length", "-L", min=1, help="Count every string up to this length (200)."
-    ),
-    limit: int = typer.Option(
-        10**6, min=1, help="The greatest length searched for the first difference."
-    ),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write the certificate here."),
-    check: Path | None = typer.Option(
-        None, help="Only check this certificate about the two models."
-    ),
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    first: str,
+    second: str,
+    *,
+    out: Path | None = None,
+    check: Path | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+    **options: Any,
 ) -> None:
     """Compare two models: the exact set of strings they answer differently.
 
     Two epochs of a run, a model and its pruned copy, any two with the same alphabet. Exit code 3
     if they differ on some string, or if a certificate is rejected.
+
+    Args:
+        first (MODEL): A bundled model, a .safetensors file, or a run.
+        second (MODEL): Another one.
+        out: Write the certificate here.
+        check: Only check this certificate about the two models.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.files import check_output
@@ -63,26 +46,16 @@ def command(
         only("--check", out=out)
     models = [load_checkpoint(name) for name in (first, second)]
     if check is not None:
-        print_checked(
-            "diff-check/1",
-            check,
-            lambda: check_proof(check, *models).sentences,
-            as_json,
-        )
+        print_checked("diff-check/1", check, lambda: check_proof(check, *models).sentences, as_json)
         return
     if out is not None:
         check_output(out, is_certificate, force=force, reads=[model.source for model in models])
     with working(quiet) as doing:
         doing(f"comparing {first} and {second} on every string")
-        compared = diff(*models, max_length=max_length, limit=limit, progress=doing)
+        compared = diff(*models, progress=doing, **options)
     if out is not None:
         compared.save(out, force=force)
-    if as_json:
-        print_json("diff/1", compared.to_dict())
-    else:
-        for sentence in compared.sentences():
-            output().print(sentence.replace("`", ""))
-        if out is not None:
-            output().print(f"Certificate written to {out}.")
+    lines = [*compared.sentences(), *([] if out is None else [f"Certificate written to {out}."])]
+    tell(as_json, "diff/1", compared.to_dict, lines)
     if compared.counted.differing or compared.shortest is not None:
         raise typer.Exit(_DIFFERENT)

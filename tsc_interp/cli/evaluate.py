@@ -7,17 +7,7 @@ from collections.abc import Callable
 from math import isnan
 from typing import TYPE_CHECKING
 
-import typer
-
-from tsc_interp.cli.common import (
-    CheckpointOption,
-    EpochOption,
-    JsonOption,
-    ModelArgument,
-    model_and_strings,
-    output,
-    print_json,
-)
+from tsc_interp.cli.common import model_and_strings, output, print_json
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
@@ -28,17 +18,19 @@ _MOST_NAMED = 10
 
 
 def command(
-    model: ModelArgument = None,
-    strings: list[str] | None = typer.Argument(
-        None, metavar="STRING", help="Strings such as aac or 'ab{100}c{55}'.", show_default=False
-    ),
-    checkpoint: CheckpointOption = None,
-    epoch: EpochOption = None,
-    as_json: JsonOption = False,
+    model: str | None = None,
+    strings: list[str] | None = None,
+    *,
+    checkpoint: str | None = None,
+    epoch: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Evaluate strings: logit, probability, prediction and true label.
 
     Without strings, a few that exercise the model's task.
+
+    Args:
+        strings (STRING): Strings such as aac or 'ab{100}c{55}'.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.model.evaluation import evaluate

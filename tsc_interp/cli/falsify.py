@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tsc_interp.cli.common import (
-    JsonOption,
-    QuietOption,
-    messages,
-    model_argument,
-    output,
-    print_json,
-    working,
-)
+from tsc_interp.cli.common import messages, output, print_json, working
+from tsc_interp.cli.signature import takes
 
 if TYPE_CHECKING:
     from tsc_interp.falsification.result import Falsification
@@ -24,39 +17,33 @@ _FOUND = 3
 _ROWS = 5
 
 
+@takes("falsification/falsify.py:falsify")
 def command(
-    model: Annotated[str, model_argument("walkthrough")] = "walkthrough",
-    config: Path | None = typer.Option(
-        None,
-        help="For a state saved by torch.save: TOML or JSON with TransformerLens's options "
-        "under [model], and frame and task under [reading].",
-    ),
-    frame: str | None = typer.Option(
-        None, help="What inputs look like: '[START] x{20} [END]; x=0..30; START=31; ...'."
-    ),
-    task: str | None = typer.Option(
-        None, help="What is right, such as palindrome (default: the model's)."
-    ),
-    seconds: float = typer.Option(60, min=0.1, help="Stop after this many seconds."),
-    seed: int = typer.Option(0, min=0, help="Equal seeds give equal results."),
-    every: bool = typer.Option(
-        False, "--every", help="Decide every input of the frame, and count exactly."
-    ),
-    state: Path | None = typer.Option(
-        None, help="Keep the search in this file; a killed search goes on from it."
-    ),
-    tables: bool = typer.Option(False, help="Print all rows of every table, not five."),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    model: str = "walkthrough",
+    *,
+    config: Path | None = None,
+    frame: str | None = None,
+    label: str | None = None,
+    tables: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
+    **options: Any,
 ) -> None:
     """Search for the simplest wrong input of a model of any depth, and prove that it is wrong.
 
     A search that finds nothing proves nothing. Exit code 3 if a wrong input was found.
+
+    Args:
+        config: For a state saved by torch.save: TOML or JSON with TransformerLens's options under
+            [model], and frame and task under [reading].
+        frame: What inputs look like: '[START] x{20} [END]; x=0..30; START=31; ...'.
+        label: What is right, such as palindrome (default: the model's).
+        exhaustive: Decide every input of the frame, and count exactly.
+        tables: Print all rows of every table, not five.
     """
     from tsc_interp.falsification.falsify import falsify
 
     subject: Any = model
-    label: Any = task
     if config is not None:
         subject, claim = _described(Path(model), config)
         frame, label = frame or claim.get("frame"), label or claim.get("task")
@@ -65,11 +52,8 @@ def command(
             subject,
             label,
             frame=frame,
-            seconds=seconds,
-            seed=seed,
-            exhaustive=every,
-            state=state,
             progress=doing if messages().is_terminal else None,
+            **options,
         )
     if as_json:
         print_json("falsify/1", result.to_dict())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -39,18 +40,29 @@ class PlainCommand(TyperCommand):
 
 
 class GroupedCommands(TyperGroup):
-    """Lists commands under the `rich_help_panel` each was given, in the order of the groups.
+    """Commands that are made when they are asked for, listed under titles in this order.
 
     The help is plain text: unlike typer's tables it keeps square brackets, gives flags no type and
     stays readable in a narrow terminal.
     """
 
+    @classmethod
+    def table(cls) -> Mapping[str, Mapping[str, str]]:
+        """Return what each command does in a sentence, by title and name."""
+        raise NotImplementedError
+
+    @classmethod
+    def made(cls, name: str) -> Any:
+        """Return the command of this name, or None."""
+        raise NotImplementedError
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for commands in self.table().values() for name in commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return self.made(cmd_name)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        groups: dict[str, list[tuple[str, str]]] = {}
-        for name in self.list_commands(ctx):
-            command: Any = self.get_command(ctx, name)
-            help_text = command.get_short_help_str(limit=200)
-            groups.setdefault(command.rich_help_panel or "Commands", []).append((name, help_text))
-        for title, rows in groups.items():
+        for title, commands in self.table().items():
             with formatter.section(title):
-                formatter.write_dl(rows)
+                formatter.write_dl(list(commands.items()))

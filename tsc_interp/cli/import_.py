@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-
-import typer
+from typing import Literal
 
 from tsc_interp.cli.common import messages
 
 
-class Norm(StrEnum):
-    off = "off"
-    rms = "rms"
-    layer = "layer"
-
-
 def command(
-    model: Path = typer.Argument(
-        ..., help="A state dict saved by torch.save, or a safetensors file.", metavar="MODEL"
-    ),
-    out: Path = typer.Option(..., "--out", "-o", help="Where to write the checkpoint."),
-    config: Path | None = typer.Option(
-        None,
-        help="For a TransformerLens model: TOML or JSON with its options under [model] and its "
-        "frame (or tokens, query, classes) and task under [reading].",
-    ),
-    frame: str | None = typer.Option(
-        None,
-        help="With --config: what inputs look like, as '[START] x{20} [END]; x=0..30; START=31;"
-        " END=32'. The checkpoint keeps it.",
-    ),
-    task: str | None = typer.Option(None, help="With --config: what the model should decide."),
-    n_heads: int | None = typer.Option(None, help="Number of heads (default: heads of size 1)."),
-    attend_cls: bool = typer.Option(False, "--attend-cls", help="The model attends to CLS."),
-    norm: Norm = typer.Option(Norm.off, help="The kind of norm, if the model has one."),
-    norm_eps: float = typer.Option(1e-5, help="The norm's epsilon."),
-    force: bool = typer.Option(False, "--force", help="Overwrite an existing file."),
+    model: Path,
+    *,
+    out: Path,
+    config: Path | None = None,
+    frame: str | None = None,
+    task: str | None = None,
+    n_heads: int | None = None,
+    attend_cls: bool = False,
+    norm: Literal["off", "rms", "layer"] = "off",
+    norm_eps: float = 1e-5,
+    force: bool = False,
 ) -> None:
     """Import a model trained elsewhere: with TransformerLens (--config) or the source report.
 
     Nothing in the file is run. A TransformerLens model is rebuilt from its options, and its answers
     on random strings are compared with the imported model's before anything is written.
+
+    Args:
+        model (MODEL): A state dict saved by torch.save, or a safetensors file.
+        out: Where to write the checkpoint.
+        config: For a TransformerLens model: TOML or JSON with its options under [model] and its
+            frame (or tokens, query, classes) and task under [reading].
+        frame: With --config: what inputs look like, as '[START] x{20} [END]; x=0..30; START=31;
+            END=32'. The checkpoint keeps it.
+        task: With --config: what the model should decide.
+        n_heads: Number of heads (default: heads of size 1).
+        attend_cls: The model attends to CLS.
+        norm: The kind of norm, if the model has one.
+        norm_eps: The norm's epsilon.
+        force: Overwrite an existing file.
     """
     from tsc_interp.errors import UsageError
     from tsc_interp.files import check_output
@@ -54,12 +51,12 @@ def command(
         from tsc_interp.reproduction.source_models import read_source_model
 
         checkpoint = read_source_model(
-            model, n_heads=n_heads, attend_cls=attend_cls, norm=norm.value, norm_eps=norm_eps
+            model, n_heads=n_heads, attend_cls=attend_cls, norm=norm, norm_eps=norm_eps
         )
     else:
         from tsc_interp.model.import_files import read_transformer_lens
 
-        if n_heads is not None or attend_cls or norm is not Norm.off:
+        if n_heads is not None or attend_cls or norm != "off":
             raise UsageError("with --config, the options of the model are in that file")
         reading = {"frame": frame, "task": task}
         chosen = {name: value for name, value in reading.items() if value is not None}

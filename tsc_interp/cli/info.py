@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tsc_interp.cli.common import (
-    CheckpointOption,
-    EpochOption,
-    JsonOption,
-    ModelArgument,
-    named_model,
-    output,
-    print_json,
-)
+from tsc_interp.cli.common import named_model, output, print_json
 
 
 def command(
-    model: ModelArgument = None,
-    checkpoint: CheckpointOption = None,
-    epoch: EpochOption = None,
-    as_json: JsonOption = False,
+    model: str | None = None,
+    *,
+    checkpoint: str | None = None,
+    epoch: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Show a model's configuration, parameters and provenance."""
     from tsc_interp.checkpoints import load_checkpoint

@@ -5,20 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tsc_interp.cli.common import (
-    DEFAULT_MODEL,
-    CheckpointOption,
-    EpochOption,
-    ForceOption,
-    JsonOption,
-    QuietOption,
-    messages,
-    output,
-    print_json,
-    working,
-)
+from tsc_interp.cli.common import DEFAULT_MODEL, messages, output, print_json, working
 from tsc_interp.cli.evaluate import class_names
 from tsc_interp.errors import UnsupportedError
 
@@ -30,30 +17,29 @@ _SECONDS = 30.0
 
 
 def command(
-    changes: list[str] = typer.Argument(
-        ...,
-        metavar="PART=CHANGE",
-        help="Such as head0=zero, 'head0.value[c]=like(b)', 'head1->neuron0=mean(aab, abc)'.",
-        show_default=False,
-    ),
-    checkpoint: CheckpointOption = None,
-    epoch: EpochOption = None,
-    strings: list[str] | None = typer.Option(
-        None, "--string", "-s", help="A string to run; repeatable."
-    ),
-    exact: bool = typer.Option(
-        True, "--exact/--no-exact", help="Also verify every string, before and after the change."
-    ),
-    out: Path | None = typer.Option(None, "--out", "-o", help="Write the changed model here."),
-    force: ForceOption = False,
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    changes: list[str],
+    *,
+    checkpoint: str | None = None,
+    epoch: int | None = None,
+    strings: list[str] | None = None,
+    exact: bool = True,
+    out: Path | None = None,
+    force: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Change parts of a model and compare its answers before and after.
 
     Parts: head0, head0.query, head0.key[c], head0.value[c], head0.pattern, neuron1, mlp,
     layer1.head0, head0->neuron1, embed->logit. Changes: zero, mean, mean(aab, abc), from(aab),
     like(b), set(0.7), scale(0.5), noise(0.1, seed=0), resample(seed=0), patch(aab).
+
+    Args:
+        changes (PART=CHANGE): Such as head0=zero, 'head0.value[c]=like(b)',
+            'head1->neuron0=mean(aab, abc)'.
+        strings: A string to run; repeatable.
+        exact: Also verify every string, before and after the change.
+        out: Write the changed model here.
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.checkpoints.checkpoint import is_checkpoint

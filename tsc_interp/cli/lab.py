@@ -6,61 +6,92 @@ then nothing of it is imported.
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import typer
 
-from tsc_interp.cli.common import (
-    JsonOption,
-    OpenOption,
-    QuietOption,
-    only,
-    output,
-    print_json,
-    print_saved,
-    working,
-)
-from tsc_interp.cli.grouped import GroupedCommands, PlainCommand
-
-if TYPE_CHECKING:
-    from tsc_interp.laboratories.registry import Laboratory
+from tsc_interp.cli.common import only, output, print_json, print_saved, working
+from tsc_interp.cli.grouped import GroupedCommands
+from tsc_interp.cli.signature import HELP, Asked, command
 
 
 class Laboratories(GroupedCommands):
-    """A command for each laboratory of the registry, made when it is asked for."""
+    """A command for each laboratory of the registry."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
+    @classmethod
+    def table(cls) -> Mapping[str, Mapping[str, str]]:
         from tsc_interp.laboratories.registry import LABORATORIES
 
-        return [laboratory.name for laboratory in LABORATORIES]
+        return {"Laboratories": {one.name: one.question for one in LABORATORIES}}
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+    @classmethod
+    def made(cls, name: str) -> Any:
         from tsc_interp.laboratories.registry import find_laboratory
 
-        return laboratory_command(find_laboratory(cmd_name))
+        laboratory = find_laboratory(name)
+        fields = laboratory.options_type.model_fields
+        own = [_asked(name, field) for name, field in fields.items() if name != "quick"]
+
+        def body(
+            *,
+            quick: bool = False,
+            out: Path | None = None,
+            tables: bool = False,
+            open_page: bool = False,
+            force: bool = False,
+            as_json: bool = False,
+            quiet: bool = False,
+            **options: Any,
+        ) -> None:
+            from tsc_interp.report.files import check_directory
+            from tsc_interp.report.laboratory import lab
+
+            if as_json:
+                only("--json", tables=tables, open=open_page and out is None)
+            laboratory.options_type(quick=quick, **options)  # refused before torch is imported
+            if out is not None:
+                check_directory(out, force=force)
+            with working(quiet) as say:
+                report = lab(laboratory.name, quick=quick, progress=say, **options)
+                page = None
+                if out is not None or not as_json:
+                    say("writing the page")
+                    page = report.save(out, force=force)
+            print_saved(
+                report, page, tables=tables, as_json=as_json, quiet=quiet, open_page=open_page
+            )
+
+        body.__doc__ = f"{laboratory.question}\n\n{_ABOUT}"
+        body.asked = lambda told, names: own  # type: ignore[attr-defined]
+        return command(laboratory.name, body)
 
 
-def laboratory_command(laboratory: Laboratory) -> Any:
-    """The command of one laboratory: the options of all, and its own."""
-    settings = {"help_option_names": ["-h", "--help"]}
-    app = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=settings)
-    app.command(laboratory.name, cls=PlainCommand)(_function(laboratory))
-    return typer.main.get_command(app)
+_ABOUT = """\
+Prints findings and writes a page with figures. With --json the result goes to standard output, and
+to disk only with --out.
 
+Args:
+    quick: Run a smaller version.
+    out (DIR): Write the page here (default: tsc-report/lab-NAME).
+    tables: Print every table as well.
+    force: Write into a directory that holds other files.
+"""
 
 group = typer.Typer(
     cls=Laboratories,
     rich_markup_mode=None,
     invoke_without_command=True,
     no_args_is_help=False,
-    help="List the laboratories, or run one by name.",
 )
 
 
 @group.callback()
-def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
+def list_them(
+    context: typer.Context, as_json: bool = typer.Option(False, "--json", help=HELP["as_json"])
+) -> None:
+    """List the laboratories, or run one by name."""
     if context.invoked_subcommand is not None:
         return
     from tsc_interp.laboratories.registry import LABORATORIES
@@ -78,80 +109,13 @@ def list_them(context: typer.Context, as_json: JsonOption = False) -> None:
     print_table(output(), list(rows[0]), [list(row.values()) for row in rows], title=title)
 
 
-def _function(laboratory: Laboratory) -> Any:
-    """What typer makes a command of: a function whose signature is written here."""
-    own, keyword = laboratory.options_type.model_fields, inspect.Parameter.KEYWORD_ONLY
-    parameters = [
-        inspect.Parameter(name, keyword, default=None, annotation=_option(name, field))
-        for name, field in own.items()
-        if name != "quick"
-    ]
-    of_all = inspect.signature(_run, eval_str=True).parameters.values()
-    parameters += [parameter for parameter in of_all if parameter.kind is keyword]
-
-    def command(**options: Any) -> None:
-        chosen = {name: options.pop(name) for name in own if name != "quick"}
-        _run(laboratory.name, {k: v for k, v in chosen.items() if v is not None}, **options)
-
-    command.__doc__ = (
-        f"{laboratory.question}\n\n"
-        "Prints findings and writes a page with figures. With --json the result goes to standard "
-        "output, and to disk only with --out."
-    )
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return command
-
-
-def _option(name: str, field: Any) -> Any:
+def _asked(name: str, field: Any) -> Asked:
     """One of a laboratory's own options; its bounds are checked by the laboratory."""
     is_list = isinstance(field.default, tuple)
-    kind = field.annotation if field.annotation in (bool, int, float) else str
     usual = ", ".join(map(str, field.default)) if is_list else str(field.default).replace(",", ", ")
-    written = f"--{name.replace('_', '-')}"
-    flags = [f"{written}/{written.replace('--', '--no-', 1)}"] if kind is bool else [written]
-    described = f"{field.description or ''} [default: {usual}]".strip()
-    option = typer.Option(
-        *flags, help=described, show_default=False,
+    return Asked(
+        name=name,
+        kind=field.annotation if field.annotation in (bool, int, float) else str,
+        help=f"{field.description or ''} [default: {usual}]".strip(),
         metavar="LIST" if is_list else None,
-    )  # fmt: skip
-    return Annotated[kind | None, option]
-
-
-def _run(
-    name: str,
-    options: dict[str, Any],
-    *,
-    quick: bool = typer.Option(False, "--quick", help="Run a smaller version."),
-    out: Path | None = typer.Option(
-        None,
-        "--out",
-        "-o",
-        metavar="DIR",
-        help="Write the page here (default: tsc-report/lab-NAME).",
-    ),
-    tables: bool = typer.Option(False, "--tables", help="Print every table as well."),
-    open_page: OpenOption = False,
-    force: bool = typer.Option(
-        False, "--force", help="Write into a directory that holds other files."
-    ),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Run a laboratory with its own options; the others, which all laboratories have, are here."""
-    from tsc_interp.laboratories.registry import find_laboratory
-    from tsc_interp.report.files import check_directory
-    from tsc_interp.report.laboratory import lab
-
-    if as_json:
-        only("--json", tables=tables, open=open_page and out is None)
-    find_laboratory(name).options_type(quick=quick, **options)  # refused before torch is imported
-    if out is not None:
-        check_directory(out, force=force)
-    with working(quiet) as say:
-        report = lab(name, quick=quick, progress=say, **options)
-        page = None
-        if out is not None or not as_json:
-            say("writing the page")
-            page = report.save(out, force=force)
-    print_saved(report, page, tables=tables, as_json=as_json, quiet=quiet, open_page=open_page)
+    )

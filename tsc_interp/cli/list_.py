@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tsc_interp.cli.common import JsonOption, output, print_json
+from tsc_interp.cli.common import output, print_json
 
 if TYPE_CHECKING:
     from tsc_interp.checkpoints import Checkpoint
@@ -18,7 +18,7 @@ _TITLES = {
 }
 
 
-def command(as_json: JsonOption = False) -> None:
+def command(*, as_json: bool = False) -> None:
     """List the source report's experiments, the bundled models and the probes.
 
     Probes of other packages that are installed here are listed, too.

@@ -4,50 +4,35 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
-from tsc_interp.cli.common import (
-    CheckpointOption,
-    EpochOption,
-    ForceOption,
-    ModelArgument,
-    OpenOption,
-    QuietOption,
-    named_model,
-    tell_page,
-    working,
-)
+from tsc_interp.cli.common import named_model, tell_page, working
 
 
 def command(
-    model: ModelArgument = None,
-    checkpoint: CheckpointOption = None,
-    epoch: EpochOption = None,
-    compare: str | None = typer.Option(
-        None, metavar="MODEL", help="A second model, shown side by side."
-    ),
-    also: list[str] | None = typer.Option(
-        None, metavar="MODEL", help="Another model to choose in the page; repeatable."
-    ),
-    with_history: bool = typer.Option(
-        False, "--with-history", help="Include every epoch of the run, to scrub through training."
-    ),
-    circuit: bool = typer.Option(
-        False, "--circuit", help="Search for the circuit to highlight (bundled models have one)."
-    ),
-    seconds: float = typer.Option(
-        60.0, min=0, metavar="NUMBER", help="For a model that adds: the time to decide all pairs."
-    ),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", help="The page to write.", show_default="playground-MODEL.html"
-    ),
-    open_page: OpenOption = False,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
+    model: str | None = None,
+    *,
+    checkpoint: str | None = None,
+    epoch: int | None = None,
+    compare: str | None = None,
+    also: list[str] | None = None,
+    with_history: bool = False,
+    circuit: bool = False,
+    seconds: float = 60,
+    out: Path | None = None,
+    open_page: bool = False,
+    force: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Write a page to play with a model: type strings, see every step, break it, change it.
 
     The page is one file that opens from disk and needs no network.
+
+    Args:
+        compare: A second model, shown side by side.
+        also (MODEL): Another model to choose in the page; repeatable.
+        with_history: Include every epoch of the run, to scrub through training.
+        circuit: Search for the circuit to highlight (bundled models have one).
+        seconds: For a model that adds: the time to decide all pairs.
+        out: The page to write (default: playground-MODEL.html).
     """
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.files import check_output

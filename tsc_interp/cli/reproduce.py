@@ -7,37 +7,28 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from tsc_interp.cli.common import JsonOption, QuietOption, complete_experiment, output, print_json
-from tsc_interp.cli.training_view import (
-    RunsOption,
-    complain_about_diverged,
-    print_runs,
-    run_row,
-    watching,
-)
+from tsc_interp.cli.common import output, print_json
+from tsc_interp.cli.training_view import complain_about_diverged, print_runs, run_row, watching
 
 if TYPE_CHECKING:
     from tsc_interp.reproduction.published import PublishedFigure
 
 
 def command(
-    names: list[str] | None = typer.Argument(
-        None,
-        metavar="NAME",
-        help="Names of experiments (default: all; see tsc-interp list).",
-        autocompletion=complete_experiment,
-        show_default=False,
-    ),
-    runs: RunsOption = Path("runs"),
-    check: bool = typer.Option(
-        False, "--check", help="List every published figure; exit 3 if one does not hold."
-    ),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    experiments: list[str] | None = None,
+    *,
+    runs: Path = Path("runs"),
+    check: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train the source report's experiments, all 45 runs or those named, and test them.
 
     Runs already in the runs directory are not trained again.
+
+    Args:
+        experiments (NAME): Names of experiments (default: all; see tsc-interp list).
+        check: List every published figure; exit 3 if one does not hold.
     """
     import time
 
@@ -47,12 +38,10 @@ def command(
     from tsc_interp.training.jobs import train
 
     started = time.perf_counter()
-    wanted = list(dict.fromkeys(names or ["all"]))
-    experiments = (
-        list(SOURCE_EXPERIMENTS) if "all" in wanted else [experiment_named(name) for name in wanted]
-    )
+    wanted = list(dict.fromkeys(experiments or ["all"]))
+    chosen = list(SOURCE_EXPERIMENTS) if "all" in wanted else map(experiment_named, wanted)
+    jobs = [job for experiment in chosen for job in experiment.jobs()]
     with watching(quiet) as watcher:
-        jobs = [job for experiment in experiments for job in experiment.jobs()]
         finished = train(jobs, runs, watcher, processes=cores())
     figures = check_figures(finished)
     seconds = time.perf_counter() - started

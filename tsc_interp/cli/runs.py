@@ -7,16 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tsc_interp.cli.common import (
-    JsonOption,
-    QuietOption,
-    messages,
-    output,
-    print_json,
-)
-from tsc_interp.cli.training_view import RunsOption, horizon_of, written_horizon
+from tsc_interp.cli.common import messages, output, print_json
+from tsc_interp.cli.training_view import horizon_of, written_horizon
 
 _SWEEP_COLUMNS = ("row", "cell", "seed", "test_errors", "horizon", "proved", "first_error")
 
@@ -25,29 +17,26 @@ if TYPE_CHECKING:
 
 
 def command(
-    experiment: str | None = typer.Argument(
-        None,
-        metavar="NAME",
-        help="Only this experiment's runs, or the rows of this sweep.",
-        show_default=False,
-    ),
-    runs: RunsOption = Path("runs"),
-    horizon: bool = typer.Option(False, "--horizon", help="Also find the horizon of each model."),
-    where: str | None = typer.Option(
-        None, metavar="SQL", help="Only these rows of a sweep: 'd_model = 4'."
-    ),
-    sort: str | None = typer.Option(
-        None,
-        metavar="COLUMN",
-        help="Sort the rows of a sweep by this column; -COLUMN for descending order.",
-    ),
-    limit: int = typer.Option(20, min=1, help="The most rows of a sweep to show."),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    experiment: str | None = None,
+    *,
+    runs: Path = Path("runs"),
+    horizon: bool = False,
+    where: str | None = None,
+    sort: str | None = None,
+    limit: int = 20,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """List trained models: runs, by the names that other commands take, and sweeps.
 
     Given the name or directory of a sweep, list its rows (--where, --sort and --limit).
+
+    Args:
+        experiment (NAME): Only this experiment's runs, or the rows of this sweep.
+        horizon: Also find the horizon of each model.
+        where (SQL): Only these rows of a sweep: 'd_model = 4'.
+        sort (COLUMN): Sort the rows of a sweep by this column; -COLUMN for descending order.
+        limit: The most rows of a sweep to show.
     """
     from tsc_interp.checkpoints.run_list import runs as stored_runs
     from tsc_interp.checkpoints.shards import all_sweeps, find_sweep

@@ -8,14 +8,8 @@ from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tsc_interp.cli.common import (
-    ForceOption,
-    JsonOption,
-    OpenOption,
     Pace,
-    QuietOption,
     Update,
     live_bar,
     messages,
@@ -23,6 +17,7 @@ from tsc_interp.cli.common import (
     print_json,
     tell_page,
 )
+from tsc_interp.cli.signature import takes
 from tsc_interp.output.numbers import counted
 
 if TYPE_CHECKING:
@@ -32,29 +27,26 @@ if TYPE_CHECKING:
     from tsc_interp.sweeps.running import SweepWatcher
 
 
+@takes("sweeps/running.py:sweep", "what", "verify", "limit", "boxes")
 def command(
-    file: Path = typer.Argument(
-        ..., metavar="FILE.toml", help="The sweep: grids, seeds and options."
-    ),
-    out: Path | None = typer.Option(
-        None, "--out", "-o", metavar="DIR", help="Write the sweep here (default: sweeps/NAME)."
-    ),
-    processes: int | None = typer.Option(
-        None, metavar="N", help="The number of processes (default: one per core)."
-    ),
-    scheduler: str | None = typer.Option(
-        None, metavar="ADDRESS", help="A Dask scheduler, such as tcp://10.0.0.1:8786."
-    ),
-    ensemble: int | None = typer.Option(
-        None, metavar="N", help="The most models to train together in one task."
-    ),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    file: Path,
+    *,
+    scheduler: str | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
+    **options: Any,
 ) -> None:
     """Train, test and verify a grid of configurations and seeds, one row for each model.
 
     Finished models are kept on disk, so running the command again does only what is missing. Ctrl-C
     finishes the running ensembles; pressed again, it stops at once.
+
+    Args:
+        file (FILE.toml): The sweep: grids, seeds and options.
+        out (DIR): Write the sweep here (default: sweeps/NAME).
+        processes (N): The number of processes (default: one per core).
+        scheduler (ADDRESS): A Dask scheduler, such as tcp://10.0.0.1:8786.
+        ensemble (N): The most models to train together in one task.
     """
     import time
 
@@ -63,13 +55,11 @@ def command(
     from tsc_interp.sweeps.executors import connected
     from tsc_interp.sweeps.tables import by
 
-    if scheduler is not None and processes is not None:
+    if scheduler is not None and "processes" in options:
         raise UsageError("--processes is for this machine; leave it out with --scheduler")
     started = time.perf_counter()
     with connected(scheduler) as client, watching(quiet) as watcher:
-        result = sweep(
-            file, out, processes=processes, client=client, ensemble=ensemble, watcher=watcher
-        )
+        result = sweep(file, client=client, watcher=watcher, **options)
     seconds = round(time.perf_counter() - started, 3)
     rows = by(result.table(), "cell")
     if as_json:
@@ -190,27 +180,23 @@ def _watcher(console: Console, update: Update | None) -> SweepWatcher:
 
 
 def report(
-    directory: Path = typer.Argument(
-        ..., metavar="DIR", help="A sweep's directory, such as sweeps/width."
-    ),
-    out: Path | None = typer.Option(
-        None,
-        "--out",
-        "-o",
-        metavar="FILE.html",
-        help="The page to write (default: DIR/report.html).",
-    ),
-    where: str | None = typer.Option(
-        None, metavar="SQL", help="Only these rows, such as 'd_model = 4 and horizon < 50'."
-    ),
-    plotlyjs: str = typer.Option(
-        "inline", help="inline, cdn, or directory (plotly.min.js beside the page)."
-    ),
-    open_page: OpenOption = False,
-    force: ForceOption = False,
-    quiet: QuietOption = False,
+    directory: Path,
+    *,
+    out: Path | None = None,
+    where: str | None = None,
+    plotlyjs: str = "inline",
+    open_page: bool = False,
+    force: bool = False,
+    quiet: bool = False,
 ) -> None:
-    """Write a page about a sweep: which options matter, every model, and the outliers."""
+    """Write a page about a sweep: which options matter, every model, and the outliers.
+
+    Args:
+        directory (DIR): A sweep's directory, such as sweeps/width.
+        out (FILE.html): The page to write (default: DIR/report.html).
+        where (SQL): Only these rows, such as 'd_model = 4 and horizon < 50'.
+        plotlyjs: inline, cdn, or directory (plotly.min.js beside the page).
+    """
     from tsc_interp.report.sweep import sweep_report
 
     written = sweep_report(directory, out, where=where, plotlyjs=plotlyjs, force=force)

@@ -5,42 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from tsc_interp.cli.common import JsonOption, QuietOption, output, print_json
-from tsc_interp.cli.training_view import (
-    RunsOption,
-    complain_about_diverged,
-    print_runs,
-    run_row,
-    watching,
-)
+from tsc_interp.cli.common import output, print_json
+from tsc_interp.cli.training_view import complain_about_diverged, print_runs, run_row, watching
 
 if TYPE_CHECKING:
     from tsc_interp.training.experiments import Experiment
 
 
 def command(
-    file: Path | None = typer.Argument(
-        None, metavar="FILE.toml", help="An experiment: name, seeds, options.", show_default=False
-    ),
-    seeds: str | None = typer.Option(
-        None, metavar="SEEDS", help="Seeds, such as 5, 0..31 or 0,1,5 (default: 0..7)."
-    ),
-    options: list[str] | None = typer.Option(
-        None,
-        "--set",
-        metavar="OPTION=VALUE",
-        help="Set an option: d_model=16, training.learning_rate=0.003, a grid d_model=[2,4,8].",
-    ),
-    name: str | None = typer.Option(None, help="The name of the experiment (default: mine)."),
-    runs: RunsOption = Path("runs"),
-    as_json: JsonOption = False,
-    quiet: QuietOption = False,
+    file: Path | None = None,
+    *,
+    seeds: str | None = None,
+    options: list[str] | None = None,
+    name: str | None = None,
+    runs: Path = Path("runs"),
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Train classifiers, one for each seed and each cell of a grid.
 
     Without a file and options, train the source report's walk-through model from eight seeds.
+
+    Args:
+        file (FILE.toml): An experiment: name, seeds, options.
+        seeds (SEEDS): Seeds, such as 5, 0..31 or 0,1,5 (default: 0..7).
+        options (OPTION=VALUE): Set an option: d_model=16, training.learning_rate=0.003, a grid
+            d_model=[2,4,8].
+        name: The name of the experiment (default: mine).
     """
     import time
 

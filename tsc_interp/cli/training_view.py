@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _WORTH_A_PROCESS = 16
 """Horizons: a tenth of a second each, and a process needs about one to start."""
-
-RunsOption = Annotated[Path, typer.Option("--runs", metavar="DIR", help="The directory of runs.")]
 
 
 @contextmanager
