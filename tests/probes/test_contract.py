@@ -145,6 +145,12 @@ def test_an_unknown_probe_is_refused_with_the_nearest_name():
         find_probe("init_norm")
 
 
+def test_an_unknown_option_is_refused_with_those_there_are(models):
+    """It was a TypeError of Python's, from inside."""
+    with pytest.raises(UsageError, match="'budget'; its options are visible, boxes"):
+        find_probe("cone").run(models["walkthrough"], ["ab"], budget=3)
+
+
 def test_picking_by_an_axis_or_a_label_that_is_not_there_is_refused():
     """An unknown axis was ignored, and the whole array came back."""
     array = LabeledArray.of([[1, 2, 3], [4, 5, 6]], head=range(2), letter="abc")

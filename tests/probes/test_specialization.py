@@ -54,21 +54,15 @@ def test_attention_with_growing_scores(scale: str, attend_cls: bool) -> None:
     assert result.attention.array[0] == pytest.approx(pattern.detach().numpy(), abs=1e-6)
 
 
-def test_a_copied_head_is_found_and_ranks_are_right() -> None:
+def test_a_copied_head_is_found() -> None:
     config = ClassifierConfig(n_letters=4, d_model=6, n_heads=3, d_head=2)
     weights = {
         name: w.detach().clone() for name, w in HookedClassifier(config, seed=2).named_parameters()
     }
     for part in "QKVO":
         weights[f"blocks.0.attn.W_{part}"][2] = weights[f"blocks.0.attn.W_{part}"][0]
-    # Head 1: an OV of rank one, so of effective rank exactly one; head 0 two equal strengths.
-    weights["blocks.0.attn.W_O"][1, 1] = weights["blocks.0.attn.W_O"][1, 0]
-    weights["blocks.0.attn.W_V"][0] = torch.eye(6)[:, :2]
-    weights["blocks.0.attn.W_O"][0] = torch.eye(6)[:2] * 0.5
     result = specialization.run(HookedClassifier(config, weights), ["abcd"])
     assert float(result.overlap.array[0, 0, 2]) == pytest.approx(1)
-    assert result.effective_rank.array[0, 1] == pytest.approx(1, abs=1e-5)
-    assert result.effective_rank.array[0, 0] == pytest.approx(2, abs=1e-6)
     assert "attend alike" in texts(result)
 
 
@@ -93,7 +87,6 @@ def test_transformer_lens_model_per_layer() -> None:
         mean = torch.stack([scores[seen == token].mean(0) for token in tokens], dim=1)
         expected = mean.softmax(-1).detach().numpy()
         assert result.attention.array[layer] == pytest.approx(expected, abs=1e-5)
-    assert 1 <= result.effective_rank.array.min() <= result.effective_rank.array.max() <= 3 + 1e-9
     check_survives_json(result)
 
 

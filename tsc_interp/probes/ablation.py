@@ -56,7 +56,7 @@ EXACT_PARTS = 24
 MOST_LETTERS = 3
 """With more, or with norms or layers, an edited model takes seconds, and there are dozens."""
 BOXES = 20_000
-"""Boxes per set of letters, as an atlas has it."""
+"""Boxes per set of letters, as the other searches of a report."""
 MOST_ROWS = 24
 MOST_NAMED = 2
 """Parts of a kind with a sentence of their own: each is checked, which takes a second."""

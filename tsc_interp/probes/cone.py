@@ -21,7 +21,6 @@ from itertools import combinations, product
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
@@ -29,12 +28,11 @@ from tsc_interp.probes.inputs import Floats, Inputs, need_classifier
 from tsc_interp.probes.probe import probe
 from tsc_interp.probes.wording import joined, n_letters, occurrences
 from tsc_interp.results.base import Finding, LabeledArray, ProbeResult, Record, Severity
-from tsc_interp.results.views import Bars, Rows, shown
+from tsc_interp.results.views import Bars, Lines, Rows, shown
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_REPEAT
 
 if TYPE_CHECKING:
-    from tsc_interp.plots.figure import Figure
     from tsc_interp.verification.bounds.supports import Supports
 
 MOST_LETTERS = 5
@@ -42,8 +40,6 @@ MOST_LETTERS = 5
 MOST_PAIRS = 6
 RATIOS = np.round(np.linspace(-7, 7, 281), 6)
 """Where the curves of two letters are drawn: log10 of second per first."""
-RAREST = 10
-"""How often the rarer letter of such a string occurs: ratios then come out to within 5 %."""
 _GRID = 5_000
 
 
@@ -77,16 +73,6 @@ class LetterSet(Record):
         return joined([f"`{letter}`" for letter in self.letters])
 
 
-class GivenString(Record):
-    """A given string of two letters: a point on its curve."""
-
-    string: str
-    letters: str
-    log_ratio: float
-    logit: float
-    wrong: bool
-
-
 class ConeResult(ProbeResult):
     probe: ClassVar[str] = "cone"
 
@@ -99,9 +85,6 @@ class ConeResult(ProbeResult):
     sets: Annotated[tuple[LetterSet, ...], Rows("The first error of every set of letters")]
     curves: LabeledArray | None = None
     """`[pair ratio]`: logits of two-letter strings against log10(second / first)."""
-    curves_wrong: LabeledArray | None = None
-    """1 where the string is wrong, 0 where it is right."""
-    strings: tuple[GivenString, ...] = ()
 
     @shown(
         Bars(
@@ -120,10 +103,17 @@ class ConeResult(ProbeResult):
         names = [f"only {', '.join(letters)}" for letters in order]
         return LabeledArray.of([found[letters] for letters in order], set=names)
 
-    def drawn(self) -> list[Figure]:
-        """What the fields declare, and the curves of two letters."""
-        declared = list(super().drawn())
-        return declared if self.curves is None else [*declared, _curves(self, self.curves)]
+    @shown(
+        Lines(
+            "Every mixture of two letters",
+            "From almost only the first letter (left) to almost only the second (right). Above 0 "
+            "the answer is yes, so a curve of letters that should give a no must stay below.",
+            x="log10 of how many of the second per one of the first", y="logit", marks=False,
+            form=".4g", table=False,
+        )
+    )  # fmt: skip
+    def mixtures(self) -> LabeledArray | None:
+        return self.curves
 
     def shortest_of(self, kind: str | None) -> LetterSet | None:
         """The set with the shortest error of a kind; of several as long, the alphabet's first."""
@@ -209,59 +199,6 @@ class ConeResult(ProbeResult):
         )
 
 
-def _curves(result: ConeResult, curves: LabeledArray) -> Figure:
-    """The edges of the failure map. The wrong stretch of a curve is drawn thick and purple."""
-    from tsc_interp.plots.colours import INK, NEGATIVE, POSITIVE, WRONG
-    from tsc_interp.plots.figure import Figure
-    from tsc_interp.plots.series import add_series
-    from tsc_interp.plots.style import decision_line, new_figure
-
-    assert result.curves_wrong is not None
-    figure, spoken = new_figure("mixture", "logit", height=440, legend=True), []
-    labels = {one.letters: one.label for one in result.sets}
-    colours = {0: NEGATIVE, 1: POSITIVE, None: INK}
-    for line, pair in enumerate(curves.labels["pair"]):
-        values, wrong = curves.at(pair=pair), result.curves_wrong.at(pair=pair) > 0
-        if wrong.any():
-            first = not any(trace.name == "wrong" for trace in figure.data)
-            add_series(figure, RATIOS, np.where(wrong, values, np.nan), "wrong", mode="lines",
-                       colour=WRONG, width=9, opacity=0.6, hoverinfo="skip", legendgroup="wrong",
-                       showlegend=first)  # fmt: skip
-        answer = {0: ", should be no", 1: ", should be yes", None: ""}[labels.get(pair)]
-        kind = {True: ", wrong", False: ""}
-        words = [
-            f"{n[0]:,} {pair[0]} and {n[1]:,} {pair[1]}: logit {value:.4g}{kind[bool(bad)]}"
-            for n, value, bad in zip(pair_counts().tolist(), values, wrong, strict=True)
-        ]
-        add_series(figure, RATIOS, values, f"{pair[0]} and {pair[1]}{answer}",
-                   "%{customdata}<extra></extra>", mode="lines", place=line,
-                   colour=colours[labels.get(pair)], customdata=words)  # fmt: skip
-        spoken.append(
-            f"{pair[0]} and {pair[1]}: {wrong.mean():.0%} wrong, at most {values.max():.4f}"
-        )
-    if points := result.strings:
-        look = {"symbol": ["x" if point.wrong else "circle" for point in points],
-                "color": [WRONG if point.wrong else INK for point in points],
-                "line": {"width": 1, "color": INK}}  # fmt: skip
-        add_series(figure, [point.log_ratio for point in points],
-                   [point.logit for point in points], "given strings",
-                   "%{customdata}: %{y:.4f}<extra></extra>", mode="markers", size=10, marker=look,
-                   customdata=[point.string for point in points])  # fmt: skip
-    decision_line(figure, y=0)
-    figure.update_xaxes(tickvals=[-6, 0, 6], ticktext=["10⁶ : 1", "1 : 1", "1 : 10⁶"])
-    figure.update_yaxes(zeroline=False)
-    figure.update_layout(margin_t=70)
-    return Figure(
-        "mixtures",
-        "Every mixture of two letters",
-        figure,
-        "From almost only the first letter (left) to almost only the second (right), on a "
-        "logarithmic scale. Above the dashed line the answer is yes; curves in vermillion should "
-        "be there, blue ones below. Where a curve is thick and purple the answer is wrong.",
-        f"Logits of two-letter strings. {'; '.join(spoken)}.",
-    )
-
-
 # -- what is computed ------------------------------------------------------------------------------
 
 
@@ -311,7 +248,6 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
                 largest_logit=_largest(supports, one.letters, logit) if one.label == 0 else None,
             )
         )  # fmt: skip
-    curves, wrong = _pairs(config, supports)
     return ConeResult(
         letters=config.alphabet.letters,
         visible=visible,
@@ -319,9 +255,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
         verified_length=known.verified_length,
         infinite=known.infinite,
         sets=tuple(sets),
-        curves=curves,
-        curves_wrong=wrong,
-        strings=tuple(_given(config, supports, inputs.given)),
+        curves=_curves(config, supports),
     )
 
 
@@ -368,55 +302,14 @@ def _largest(supports: Supports, letters: str, first_error: float | None) -> flo
     return top if first_error is None else max(top, first_error)
 
 
-def pair_counts() -> NDArray[np.int64]:
-    """Counts `[ratio letter]` of two letters, from almost only the first to mostly the other."""
-    powers = np.stack([np.maximum(-RATIOS, 0), np.maximum(RATIOS, 0)], axis=1)
-    return np.asarray(np.rint(RAREST * 10**powers), dtype=np.int64)
-
-
-def _pairs(
-    config: ClassifierConfig, supports: Supports
-) -> tuple[LabeledArray, LabeledArray] | tuple[None, None]:
-    """Logits of two-letter strings, and which are wrong: where false positives live."""
+def _curves(config: ClassifierConfig, supports: Supports) -> LabeledArray | None:
+    """Logits of two-letter strings: where false positives live."""
     pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
-    if not pairs:
-        return None, None
-    logits, wrong = zip(*(_answers(config, supports, pair, pair_counts()) for pair in pairs),
-                        strict=True)  # fmt: skip
-    names = ["".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
-    axes = {"pair": names, "ratio": RATIOS.tolist()}
-    return LabeledArray.of(np.round(logits, 5), **axes), LabeledArray.of(wrong, **axes)
-
-
-def _answers(
-    config: ClassifierConfig,
-    supports: Supports,
-    letters: tuple[int, ...],
-    counts: NDArray[np.int64],
-) -> tuple[Floats, NDArray[np.bool_]]:
-    from tsc_interp.verification.bounds.labels import labels_of
-
-    logits, _ = supports[letters].logits(counts.astype(np.float64))
-    return logits, np.asarray((logits > 0) != labels_of(config, letters, counts))
+    counts = 10 ** np.stack([np.maximum(-RATIOS, 0), np.maximum(RATIOS, 0)], axis=1)
+    logits = [np.round(supports[pair].logits(counts)[0], 5) for pair in pairs]
+    names = [" and ".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
+    return LabeledArray.of(logits, pair=names, ratio=RATIOS.tolist()) if pairs else None
 
 
 def _row(counts: Sequence[int]) -> Floats:
     return np.array([counts], dtype=np.float64)
-
-
-def _given(
-    config: ClassifierConfig, supports: Supports, strings: Sequence[str]
-) -> Iterator[GivenString]:
-    for string in dict.fromkeys(strings):
-        counts = config.alphabet.counts(string)
-        places = tuple(np.flatnonzero(counts).tolist())
-        if len(places) == 2:
-            own = counts[list(places)]
-            logits, wrong = _answers(config, supports, places, own[None])
-            yield GivenString(
-                string=string,
-                letters="".join(config.alphabet.letters[i] for i in places),
-                log_ratio=float(np.log10(own[1] / own[0])),
-                logit=float(logits[0]),
-                wrong=bool(wrong[0]),
-            )

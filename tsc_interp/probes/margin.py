@@ -16,7 +16,6 @@ Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -25,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.probes.attention import Reading, read, read_by_chance
-from tsc_interp.probes.inputs import Floats, Inputs, as_array, logits_of
+from tsc_interp.probes.inputs import Floats, Inputs, logits_of
 from tsc_interp.probes.probe import probe
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import (
@@ -127,8 +126,6 @@ class MarginResult(HeadsResult):
         ),
     ] = None  # fmt: skip
     """`[family n]`."""
-    weights: LabeledArray | None = None
-    """`[layer family head n]`: the weight of the letter the head reads."""
     lost: tuple[LostLetter, ...] = ()
 
     @property
@@ -156,33 +153,6 @@ class MarginResult(HeadsResult):
         letters = [self.scores.labels["letter"][t] for t in top]
         relative = (scores - scores.max(1, keepdims=True))[:, top]
         return LabeledArray.of(relative, head=[name for _, _, name in heads], letter=letters)
-
-    @shown(
-        Lines(
-            "How fast the letter a head reads is outweighed",
-            "The attention a head keeps on the letter it reads while another letter's count n "
-            "grows. In a model of one layer it crosses half where n is e to the margin.",
-            name="weights", x="n", y="weight of the letter read", log_x=True, marks=False,
-            form=".2%", table=False,
-        )
-    )  # fmt: skip
-    def outweighed(self) -> LabeledArray | None:
-        """`[case n]`: heads that read a letter which is there and does not grow."""
-        if (weights := self.weights) is None:
-            return None
-        cases: dict[str, Floats] = {}
-        for i, reads in enumerate(self.reads):
-            for letter in sorted(set(reads)):
-                # Of several heads that read a letter, the one that holds on to it longest.
-                readers = [h for h, own in enumerate(reads) if own == letter]
-                held = weights.array[i].sum(axis=(0, 2))
-                h = max(readers, key=held.__getitem__)
-                for f, family in enumerate(self.families[: len(self.scores.labels["letter"])]):
-                    if family.letter != letter and letter in family.name.replace("{n}", ""):
-                        head = self.head_name(weights.labels["layer"][i], h)
-                        cases[f"{head}: {letter} in {family.name}"] = weights.array[i, f, h]
-        chosen, n = list(cases)[:MOST_LINES], weights.labels["n"]
-        return LabeledArray.of([cases[one] for one in chosen], case=chosen, n=n) if chosen else None
 
     def to_show(self, numbers: LabeledArray) -> LabeledArray | None:
         """Of many families, the curves of those that go wrong first."""
@@ -225,15 +195,10 @@ class MarginResult(HeadsResult):
             yield Finding.of(text, {"right up to": cap}, "good")
 
     def _heads_worth_naming(self, i: int) -> list[int]:
-        """All heads, or of many the one with the largest margin for each letter read."""
+        """All heads, or of many those with the largest margins."""
         heads = [h for h in range(len(self.reads[i])) if self.stands_out(i, h)]
-        if len(heads) <= MOST_HEADS:
-            return heads
-        ahead = np.sort(self.margins.array[i], axis=1)[:, 1]
-        best: dict[str, int] = {}
-        for h in sorted(heads, key=lambda h: ahead[h]):
-            best[self.reads[i][h]] = h
-        return sorted(best.values())
+        ahead = np.sort(self.margins.array[i], axis=1)[:, :2].sum(1)
+        return sorted(sorted(heads, key=lambda h: -ahead[h])[:MOST_HEADS])
 
     def _head(self, i: int, h: int) -> Finding:
         labels, target = self.scores.labels, self.reads[i][h]
@@ -273,18 +238,18 @@ class MarginResult(HeadsResult):
             float(array.at(layer=layer, head=lost.head, letter=rival))
             for array in (self.margins, self.half_weight)
         )
-        many, reads = occurrences(lost.string), f"{start}. {head} reads `{target}`: "
+        many, text = occurrences(lost.string), f"{start}. {head} reads `{target}`: "
         if margin < ALIKE:
             text = f"{start}. {head} attends to `{target}` and `{rival}` alike"
         elif rival in many and np.isclose(half, np.exp(margin), rtol=1e-6):
-            text = (
-                f"{reads}one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} "
+            text += (
+                f"one `{target}` outweighs one `{rival}` e^{margin:.4f} = {_halves(half)} "
                 f"times, {'but' if many[rival] > half else 'and'} there "
                 f"{'is one' if many[rival] == 1 else f'are {many[rival]:,}'} `{rival}`"
             ) + (f" and {many[target]:,} `{target}`" if many.get(target, 1) > 1 else "")
         else:
-            text = (
-                f"{reads}its margin over `{rival}` is {margin:.4f}, and {_halves(half)} `{rival}` "
+            text += (
+                f"its margin over `{rival}` is {margin:.4f}, and {_halves(half)} `{rival}` "
                 f"per `{target}` halve its weight"
             )
         text += f". So `{target}` keeps {write_share(lost.kept)} of the head's weight."
@@ -349,11 +314,7 @@ def _crossed(result: MarginResult, flips: Figure) -> Figure:
                customdata=[f"{one.name} is first wrong at n = {one.first_error:,}"
                            for one in wrong])  # fmt: skip
     decision_line(flips.figure, y=0)
-    spoken = "; ".join(
-        f"{one.name} first wrong at n = {one.first_error:,}" if one.first_error
-        else f"{one.name} right up to n = {one.right_up_to:,}" for one in drawn
-    )  # fmt: skip
-    return replace(flips, alt=f"{flips.title} {spoken}.")
+    return flips
 
 
 # -- what is computed ------------------------------------------------------------------------------
@@ -387,7 +348,7 @@ def margin(inputs: Inputs, *, layer: int | None = None) -> MarginResult:
     )
     if config is None or _no_flips(config):
         return result
-    flips = _flips(inputs.model, config, reading, result)
+    flips = _flips(inputs.model, config, reading)
     if config.n_layers == 1 and not config.needs_order:
         flips["lost"] = tuple(_lost_letters(inputs.model, config, reading))
     return result.model_copy(update=flips)
@@ -451,10 +412,8 @@ def counts_of(config: ClassifierConfig, family: Family, n: ArrayLike) -> Floats:
     return counts
 
 
-def _flips(
-    model: Any, config: ClassifierConfig, reading: Reading, result: MarginResult
-) -> dict[str, Any]:
-    """The families with their flips, and the curves behind the figures."""
+def _flips(model: Any, config: ClassifierConfig, reading: Reading) -> dict[str, Any]:
+    """The families with their flips, and the curves behind the figure."""
     made = [family for family in families(config, reading.rows) if family.cap >= 1]
     starts = np.concatenate([counts_of(config, family, [1]) for family in made])
     logits = logits_of(model, starts).tolist()
@@ -468,13 +427,7 @@ def _flips(
     axes = {"family": [family.name for family in made], "n": GRID}
     counts = np.stack([counts_of(config, family, GRID) for family in made])
     curves = logits_of(model, rearrange(counts, "family n letter -> (family n) letter"))
-    weights = _target_weights(model, reading, result, counts)
-    by_head = {"layer": reading.layer_names, "family": axes["family"], "head": reading.heads}
-    return {
-        "families": exact,
-        "logits": LabeledArray.of(curves.reshape(len(made), len(GRID)), **axes),
-        "weights": LabeledArray.of(weights, **by_head, n=GRID),
-    }
+    return {"families": exact, "logits": LabeledArray.of(curves.reshape(len(made), -1), **axes)}
 
 
 def _by_evaluating(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | None, int]]:
@@ -503,25 +456,6 @@ def _by_searching(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | No
         first = found.counterexample
         n = None if first is None else first[letters.index(grows)]
         yield n, max(0, found.verified_length - others)
-
-
-def _target_weights(model: Any, reading: Reading, result: MarginResult, counts: Floats) -> Floats:
-    """`[layer family head n]`: how much each head keeps on the letter it reads."""
-    import torch
-
-    layout = ("CLS", *model.config.alphabet.letters)
-    with torch.no_grad():
-        cache = model.run_with_cache(
-            model.counts(rearrange(counts, "family n letter -> (family n) letter")),
-            names_filter=lambda name: name.endswith("hook_pattern"),
-        )[1]
-    kept = []
-    for i, layer in enumerate(reading.layers):
-        pattern = as_array(cache[f"blocks.{layer.index}.attn.hook_pattern"])[:, :, 0]
-        targets = [layout.index(letter) for letter in result.reads[i]]
-        picked = pattern[:, np.arange(len(targets)), targets]
-        kept.append(rearrange(picked, "(family n) head -> family head n", family=len(counts)))
-    return np.stack(kept)
 
 
 def _no_flips(config: ClassifierConfig) -> str | None:

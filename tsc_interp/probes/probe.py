@@ -120,6 +120,12 @@ class Probe(Question):
     def ask(self, inputs: Inputs, **options: Any) -> ProbeResult:
         """Ask the probe about inputs that several probes share."""
         assert self.function is not None
+        signature = inspect.signature(self.function)
+        try:
+            signature.bind(inputs, **options)
+        except TypeError as error:
+            known = ", ".join(list(signature.parameters)[1:]) or "none"
+            raise UsageError(f"the {self.name} probe: {error}; its options are {known}") from None
         result = self.function(inputs, **options)
         return result.concluded() if isinstance(result, ProbeResult) else result
 

@@ -7,8 +7,7 @@ cosine of their outputs over the letters, v_t W_O, centred. Heads that overlap r
 twice. Where inputs have a frame, attention and overlap are averages over inputs of it instead.
 
 A letter that no head reads cannot be noticed, which is the cause of the false positives of
-`lower_magnitude_initializations` seed 2. The effective rank of W_V W_O (the exponential of the
-entropy of its normalised singular values) says how many dimensions a head really copies.
+`lower_magnitude_initializations` seed 2.
 
 Reads `hook_q`, `hook_k`, `hook_v`, `hook_pattern`; works per layer, on any TransformerLens model.
 """
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.threads import one_thread
 from tsc_interp.probes.attention import Layer, Reading, keep_small, read, read_by_chance
-from tsc_interp.probes.inputs import Floats, Inputs, as_array, score_factor, weight
+from tsc_interp.probes.inputs import Floats, Inputs, as_array, score_factor
 from tsc_interp.probes.probe import probe
 from tsc_interp.probes.standing_out import against_chance, heads_to_tell
 from tsc_interp.probes.wording import capital, grouped, joined, write_share
@@ -78,8 +77,6 @@ class SpecializationResult(HeadsResult):
     """`[layer head other]`: how much of their attention two heads share, 0 to 1."""
     writing: LabeledArray
     """`[layer head other]`: the cosine of what they write, -1 to 1."""
-    effective_rank: LabeledArray
-    """`[layer head]`: of W_V W_O, between 1 and d_head."""
     of_frame: int = 0
     """How many inputs of the model's frame are averaged over; 0 for a model without one."""
     unread: tuple[Unread, ...] = ()
@@ -123,12 +120,11 @@ class SpecializationResult(HeadsResult):
         at = self.heads_to_show() if self.many_heads else list(np.ndindex(self.entropy.shape))
         rows = [
             (labels["layer"][i], labels["head"][h], self.reads[i][h],
-             *self.attention.array[i, h].tolist(), float(self.entropy.array[i, h]),
-             float(self.effective_rank.array[i, h]))
+             *self.attention.array[i, h].tolist(), float(self.entropy.array[i, h]))
             for i, h in at
         ]  # fmt: skip
         weights = (f"weight of {letter}" for letter in labels["letter"])
-        columns = ("layer", "head", "reads", *weights, "entropy (bits)", "effective rank of OV")
+        columns = ("layer", "head", "reads", *weights, "entropy (bits)")
         return Table.from_rows(f"What each head reads{self.of_all_heads()}", columns, rows)
 
     @shown(Rows("Heads compared"))
@@ -148,44 +144,23 @@ class SpecializationResult(HeadsResult):
     # -- what was found ----------------------------------------------------------------------------
 
     def conclude(self) -> Iterator[Finding]:
-        layers = range(len(self.reads))
         if self.needs is None:
             yield against_chance(self)
-            yield from self._heads()
-            yield from self._alike(layers)
-            return
-        for i in layers:
+        for i in range(len(self.reads)):
             yield from self._who_reads_what(i)
-            yield from self._alike([i])
+        yield from self._alike()
         if needs := self.needs_among(self.attention.labels["letter"]):
             yield from self._signs(needs)
             # Where a letter's scores depend on its place, who reads it is known on average only.
             if self.lead is None and not self.of_frame:
                 yield from self._unread(needs)
 
-    def _heads(self) -> Iterator[Finding]:
-        """One sentence for each head of a model without a task that can be spoken of."""
-        labels = self.attention.labels
-        for i, h in heads_to_tell(self):
-            shares, read = self.attention.array[i, h], self.reads[i][h]
-            second = labels["letter"][int(np.argsort(-shares, kind="stable")[1])]
-            assert self.lead is not None
-            lead, name = float(self.lead.array[i, h]), self.head_name(labels["layer"][i], h)
-            yield Finding.of(
-                f"{capital(name)} reads `{read}`, which would get "
-                f"{write_share(float(shares.max()))} of its weight if each token compared occurred "
-                f"once; `{second}` comes next, {lead:.2f} behind in score.",
-                {"share": float(shares.max()), "lead": lead},
-                layer=i, head=h, letter=read,
-            )  # fmt: skip
-
-    def _alike(self, layers: Sequence[int]) -> Iterator[Finding]:
+    def _alike(self) -> Iterator[Finding]:
         """The two heads of one layer that attend most alike, among those that can be spoken of."""
         overlap = self.overlap.array
         pairs = [
             (i, h, g)
-            for i in layers
-            for h, g in np.ndindex(overlap.shape[1:])
+            for i, h, g in np.ndindex(overlap.shape)
             if h < g and overlap[i, h, g] > ALIKE
             and (self.needs is not None or (self.stands_out(i, h) and self.stands_out(i, g)))
         ]  # fmt: skip
@@ -209,24 +184,24 @@ class SpecializationResult(HeadsResult):
         )
 
     def _who_reads_what(self, i: int) -> Iterator[Finding]:
+        """What the heads of a layer read, as far as they can be spoken of."""
         heads = [h for h in range(len(self.reads[i])) if self.stands_out(i, h)]
+        if self.needs is None:
+            heads = [h for layer, h in sorted(heads_to_tell(self)) if layer == i]
+        meaning = f" of its weight when every {self.unit} occurs once"
+        if self.of_frame:
+            meaning = " on average, in inputs that have it"
         parts: list[str] = []
         for same in grouped(heads, lambda h: self.reads[i][h]):
             letter = self.reads[i][same[0]]
             t = self.attention.labels["letter"].index(letter)
             least = min(float(self.attention.array[i, h, t]) for h in same)
             share = "at least " * (len(same) > 1) + write_share(least)
-            meaning = (
-                " on average, in inputs that have it"
-                if self.of_frame
-                else (" of its weight when every letter occurs once")
-            )
-            meaning = "" if parts else meaning
             read = "s" * (len(same) > 1) + f" {joined([str(h) for h in same])} "
             read += {1: "reads", 2: "both read"}.get(len(same), "read")
-            parts.append(f"head{read} `{letter}` ({share}{meaning})")
+            parts.append(f"head{read} `{letter}` ({share}{'' if parts else meaning})")
         if parts:
-            numbers = {f"head {h}": letter for h, letter in enumerate(self.reads[i])}
+            numbers = {f"head {h}": self.reads[i][h] for h in heads}
             text = capital(f"{self._layer(i)}{'; '.join(parts)}.")
             yield Finding.of(text, numbers, layer=i, head=tuple(map(str, heads)))
 
@@ -239,10 +214,8 @@ class SpecializationResult(HeadsResult):
         named = [self.values.labels["letter"].index(letter) for letter in needs]
         pairs = self.values.array[0][:, named, 0]
         opposite = int((pairs[:, 0] * pairs[:, 1] < 0).sum())
-        which = {len(pairs): "Every head gives", 0: "No head gives"}.get(
-            opposite, "Not every head gives"
-        )
         values = "; ".join(f"head {h} {a:.4f} and {b:.4f}" for h, (a, b) in enumerate(pairs))
+        which = "Every head gives" if opposite == len(pairs) else f"{opposite or 'No'} heads give"
         yield Finding.of(
             f"{which} `{needs[0]}` and `{needs[1]}` values of opposite sign: {values}.",
             {"opposite": opposite},
@@ -254,10 +227,7 @@ class SpecializationResult(HeadsResult):
             yield Finding.of(text, severity="good")
         readable = " and ".join(f"`{letter}`" for letter in sorted(set(self.reads[0])))
         count = len(self.reads[0])
-        every = {1: "its one head reads", 2: "both heads read"}.get(
-            count, f"all {count} heads read"
-        )
-        heads = every if len(set(self.reads[0])) == 1 else f"its {count} heads read"
+        heads = {1: "its one head reads", 2: "both heads read"}.get(count, f"{count} heads read")
         for unread in self.unread:
             yield _effect_of_not_reading(unread, f"{heads} {readable}")
 
@@ -314,7 +284,6 @@ def specialization(inputs: Inputs, *, layer: int | None = None) -> Specializatio
     by_head = {"layer": layers, "head": heads}
     by_letter = {**by_head, "letter": reading.tokens}
     by_pair = {**by_head, "other": heads}
-    ranks = np.stack([_effective_ranks(inputs.model, layer) for layer in reading.layers])
     result = SpecializationResult(
         not_applicable=reading.caveats(),
         n_layers=reading.n_layers,
@@ -326,7 +295,6 @@ def specialization(inputs: Inputs, *, layer: int | None = None) -> Specializatio
         entropy=LabeledArray.of(spread / np.log(2), **by_head),
         overlap=LabeledArray.of(overlap, **by_pair),
         writing=LabeledArray.of(np.stack([_writing(layer) for layer in reading.layers]), **by_pair),
-        effective_rank=LabeledArray.of(ranks, **by_head),
     )  # fmt: skip
     if inputs.frame is None and (needs := result.needs_among(reading.tokens)):
         unread = _unread(inputs.model, needs, result.reads[0])
@@ -354,25 +322,6 @@ def _values(reading: Reading, by_letter: dict[str, Any]) -> LabeledArray | None:
     parts = [layer.values for layer in reading.layers]
     always = reading.needs is not None
     return keep_small(parts, always=always, **by_letter, component=range(parts[0].shape[-1]))
-
-
-def _effective_ranks(model: Any, layer: Layer) -> Floats:
-    """`[head]`: exp of the entropy of the normalised singular values of W_V W_O.
-
-    With W_V = Q R and W_O^T = Q' R' they are those of R R'^T, which is only d_head wide.
-    """
-    import torch
-
-    w_v = weight(model, layer.index, "attn", "W_V")
-    if w_v is None:
-        return np.full(len(layer.output), np.nan)
-    w_v = np.repeat(w_v, len(layer.output) // len(w_v), axis=0)  # heads that share values
-    with one_thread():
-        read = torch.linalg.qr(torch.from_numpy(w_v), mode="r").R
-        written = torch.linalg.qr(torch.from_numpy(layer.output).mT, mode="r").R
-        strengths = torch.linalg.svdvals(read @ written.mT).numpy()
-    total = strengths.sum(-1, keepdims=True)
-    return np.exp(entropy(strengths / np.where(total > 0, total, 1.0)))
 
 
 def _writing(layer: Layer) -> Floats:

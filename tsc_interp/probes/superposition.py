@@ -17,7 +17,7 @@ letters the task names. Reads `hook_q`, `hook_k`, `hook_v`, `hook_z`, `hook_patt
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import numpy as np
 from einops import rearrange
@@ -34,7 +34,7 @@ from tsc_interp.probes.wording import (
     write_strings,
     write_vector,
 )
-from tsc_interp.results.base import Finding, HeadsResult, LabeledArray, Number, Record
+from tsc_interp.results.base import Finding, HeadsResult, LabeledArray, Number, Record, Severity
 from tsc_interp.results.views import Heat, Rows
 
 if TYPE_CHECKING:
@@ -106,6 +106,14 @@ class SuperpositionResult(HeadsResult):
         """The letters compared."""
         return self.hull_distance.labels["letter"]
 
+    @property
+    def close(self) -> float:
+        """Mixtures nearer than this, as a share of the range, are mistaken for a letter.
+
+        Without a task it is what chance gives: the nearest of any head with shuffled weights.
+        """
+        return CLOSE if self.chance_distance is None else min(self.chance_distance)
+
     def _mixed(self, at: tuple[int, ...]) -> str:
         return write_mixture(self.mixture.array[at], self.letters)
 
@@ -125,11 +133,10 @@ class SuperpositionResult(HeadsResult):
         if len(self.letters) < 2:
             yield Finding.of(f"One {self.unit} alone cannot be mistaken for another.")
             return
+        yield from self._heads()
         if self.needs is None:
-            yield from self._without_a_task()
             return
         for i in range(len(self.reads)):
-            yield from self._heads(i)
             yield from self._joint(i)
         shortest_first = sorted(self.imitations, key=lambda one: n_letters(one.string))
         for same in grouped(shortest_first, lambda one: (one.head, one.missing, one.by)):
@@ -141,80 +148,45 @@ class SuperpositionResult(HeadsResult):
                 {"strings": len(others)},
             )
 
-    def _without_a_task(self) -> Iterator[Finding]:
-        """Against shuffled heads: whose token is nearer to a mixture of others, whose farther?"""
-        chance = self.chance_distance or (0.0,)
-        low, high = min(chance), max(chance)
-        places = (
+    def _heads(self) -> Iterator[Finding]:
+        """For the letter each head scores highest: can the others be mistaken for it?"""
+        places = [
             (i, h, self.letters.index(letter))
             for i, heads in enumerate(self.reads)
             for h, letter in enumerate(heads)
             if self.stands_out(i, h)
-        )
-        relative = {at: float(self.relative.array[at]) for at in places}
-        near = sorted((at for at in relative if relative[at] < low), key=lambda at: relative[at])
-        far = sum(distance > high for distance in relative.values())
-        total = self.lead.array.size if self.lead is not None else 0
-        if not relative:
-            yield Finding.of(
-                f"None of {total} heads reads one token clearly (see specialization), so none can "
-                "mistake another for it.",
-                {"heads": total},
-            )
+        ]
+        if not places:
+            text = f"No head reads one {self.unit} clearly, so none can mistake another for it."
+            yield Finding.of(text)
             return
-        yield Finding.of(
-            f"{len(relative)} of {total} heads read a token clearly. In {len(near)} of them a "
-            "mixture of other tokens comes closer to that token's value than in any of "
-            f"{len(chance)} heads with shuffled weights, and in {far} of them less close (about "
-            f"{len(relative) / (len(chance) + 1):.1f} of each by chance). In shuffled heads the "
-            f"closest mixture is {low:.0%} to {high:.0%} of the values' range away.",
-            {"near": len(near), "far": far, "heads": len(relative)},
-        )
-        for i, h, t in near[:MOST_TOLD]:
+        relative = {at: float(self.relative.array[at]) for at in places}
+        near = sorted((at for at in places if relative[at] <= self.close), key=relative.__getitem__)
+        for at in near[:MOST_TOLD]:
+            i, h, t = at
+            distance, letter = float(self.hull_distance.array[at]), self.letters[t]
             yield Finding.of(
-                f"{capital(self._name(i, h))} reads `{self.letters[t]}`, and others can be "
-                f"mistaken for it: {self._mixed((i, h, t))} comes within {relative[i, h, t]:.0%} "
-                "of the values' range.",
-                {"relative": relative[i, h, t]},
-                layer=i, head=h, letter=self.letters[t],
-            )  # fmt: skip
-
-    def _heads(self, i: int) -> Iterator[Finding]:
-        """For the letter each head scores highest: can the others be mistaken for it?"""
-        safe = []
-        for h, letter in enumerate(self.reads[i]):
-            t = self.letters.index(letter)
-            if not self.stands_out(i, h):
-                continue
-            if self.relative.array[i, h, t] > CLOSE:
-                safe.append((h, t))
-                continue
-            at, relative = (i, h, t), float(self.relative.array[i, h, t])
-            distance = float(self.hull_distance.array[at])
-            near = "equal to" if distance < 1e-9 else f"within {distance:.4f} of"
-            gives, value = "comes", ""
-            if self.values is not None:
-                values = self.values.array[i, h]
-                gives = f"gives {write_vector(self.mixture.array[at] @ values)},"
-                value = f" {write_vector(values[t])}"
-            yield Finding.of(
-                f"{capital(self._name(i, h))} reads `{letter}`, and other letters can be mistaken "
-                f"for it: {self._mixed(at)} {gives} {near} `{letter}`'s value{value} "
-                f"({relative:.0%} of the range).",
-                {"distance": distance, "relative": relative},
+                f"{capital(self._name(i, h))} reads `{letter}`, and other {self.unit}s can be "
+                f"mistaken for it: {self._mixed(at)} comes within {distance:.4f} of its value "
+                f"({relative[at]:.0%} of the range).",
+                {"distance": distance, "relative": relative[at]},
                 layer=i, head=h, letter=letter,
             )  # fmt: skip
-        if safe:
-            nearest = min(float(self.relative.array[i, h, t]) for h, t in safe)
-            names = " or ".join(f"`{self.letters[t]}` in {self._name(i, h)}" for h, t in safe)
-            if len(safe) > 3:
-                names = f"the letter that {len(safe)} of {len(self.reads[i])} heads read"
-            yield Finding.of(
-                f"No mixture of other letters can be mistaken for {names}: all stay at least "
-                f"{nearest:.0%} of the values' range away.",
-                {"nearest": nearest},
-                "good",
-            )
+        safe = [at for at in places if at not in near]
+        if not safe:
+            return
+        nearest = min(relative[at] for at in safe)
+        names = " or ".join(f"`{self.letters[t]}` in {self._name(i, h)}" for i, h, t in safe)
+        if len(safe) > 3:
+            names = f"the {self.unit} that {len(safe)} of {len(places)} heads read"
+        text = (
+            f"No mixture of other {self.unit}s can be mistaken for {names}: all stay at least "
+            f"{nearest:.0%} of the values' range away"
+        )
+        if chance := self.chance_distance:
+            text += f"; in heads with shuffled weights it is {min(chance):.0%} to {max(chance):.0%}"
+        numbers = {"nearest": nearest, "near": len(near), "heads": len(places)}
+        yield Finding.of(f"{text}.", numbers, "note" if self.needs is None else "good")
 
     def _joint(self, i: int) -> Iterator[Finding]:
         """Over all heads at once, for the letters the task names."""
@@ -224,17 +196,15 @@ class SuperpositionResult(HeadsResult):
         t = min(named, key=lambda t: float(self.relative.array[i, -1, t]))
         letter, relative = self.letters[t], float(self.relative.array[i, -1, t])
         layer = "" if self.n_layers == 1 else f"Layer {self.hull_distance.labels['layer'][i]}: "
-        text = (
-            "No mixture of other letters can be mistaken for a letter the task needs in all heads "
-            f"at once: the closest, to `{letter}`, is {relative:.0%} of the values' range away."
+        able, severity = ("cannot", "good") if relative > CLOSE else ("can", "warning")
+        yield Finding.of(
+            f"{layer}Other letters {able} be mistaken for one the task needs in all heads at once: "
+            f"the mixture {self._mixed((i, -1, t))} comes nearest, within {relative:.0%} of the "
+            f"values' range of `{letter}`.",
+            {"relative": relative},
+            cast("Severity", severity),
+            letter=letter,
         )
-        if relative <= CLOSE:
-            text = (
-                f"Other letters can be mistaken for `{letter}` in all heads at once: "
-                f"{self._mixed((i, -1, t))} comes within {relative:.0%} of the values' range."
-            )
-        severity: Any = "warning" if relative <= CLOSE else "good"
-        yield Finding.of(layer + text, {"relative": relative}, severity, letter=letter)
 
     def _imitation(self, needs: str, first: Imitation, *others: Imitation) -> Finding:
         assert self.values is not None
