@@ -22,6 +22,7 @@ from tests.model.outside_models import tl_model
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import compare
 from tsc_interp.model.import_torch import from_torch
+from tsc_interp.model.input_map import InputMap
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 OFF = -1e9
@@ -307,8 +308,6 @@ def compared(change: Callable[[Tensor, Tensor], Tensor], room: int | None = None
     """An import of three classes, one switched off, beside what its original is said to answer."""
     embedding, encoder, head = parts()
     checkpoint = imported(embedding, encoder, head)
-    from tsc_interp.model.comparing import InputMap
-
     reading = InputMap((0, 1, 2), (), 4, "first", None)
 
     def original(letters: Tensor) -> Tensor:

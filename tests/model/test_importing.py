@@ -212,6 +212,14 @@ def test_what_has_no_place_is_refused_by_name(option: str, value: Any) -> None:
         taken(model)
 
 
+def test_longer_inputs_than_the_original_reads_are_said() -> None:
+    with pytest.warns(UserWarning, match=r"any number of tokens, and the original accepts 20"):
+        taken(tl_model())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        taken(tl_model(positions=True))
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("act_fn", "relu"), ("attn_scale", 5.0), ("eps", 3.0), ("gated_mlp", True)]

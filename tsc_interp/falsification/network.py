@@ -19,7 +19,7 @@ from torch import Tensor
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.import_options import exported_from, is_causal, model_options
-from tsc_interp.model.import_weights import weight_of
+from tsc_interp.model.interop import weight_of
 from tsc_interp.strings import CLS, FIRST_LETTER
 
 Array = NDArray[np.float64]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import Literal
 
 import numpy as np
 import torch
@@ -14,11 +12,12 @@ from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.errors import UnsupportedError, UsageError, shorten
+from tsc_interp.errors import UnsupportedError, shorten
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.forward import forward, unembedding
-from tsc_interp.model.inputs import from_tokens
-from tsc_interp.strings import CLS, FIRST_LETTER, LETTERS
+from tsc_interp.model.input_map import InputMap
+from tsc_interp.model.inputs import as_read, from_tokens
+from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.tasks.counts import ContainsAll
 
 _TOLERANCE = 3e-5
@@ -29,84 +28,6 @@ sizes that meet in an output."""
 _HALF_UNIT = 2.0**-24
 _SHORT = 16
 _LONGEST = 512
-
-Reads = Literal["first", "last", "last_letter"]
-
-
-@dataclass(frozen=True)
-class InputMap:
-    """Which of a model's tokens are letters, where its answer is read, and what it is."""
-
-    ids: tuple[int, ...]
-    """Token ids, in the order of our letters."""
-    names: tuple[str, ...]
-    """What they are called; empty where that is a, b, c, ..."""
-    query: int | None
-    reads: Reads
-    classes: tuple[int, int] | None
-    outputs: tuple[int, ...] | None = None
-    """The original's outputs in the order they are kept; by default their own."""
-    front: int | None = None
-    """Tokens in front of the query; by default as `reads` says."""
-    back: int = 0
-    """Where `front` is None and a model looks both ways: tokens behind the query."""
-    layout: Frame | None = None
-    """What is left of the frame without the query, letters by index."""
-    moved: tuple[int, ...] | None = None
-    """The original's position for each of ours, where they differ."""
-    blank: int = 0
-    """Positions of a table of zeros, for a model that has none and whose letters have places."""
-
-    def read_at(self, length: int) -> int:
-        """Which of the original's positions is read, of so many letters."""
-        if self.reads != "first":
-            return length if self.reads == "last" else length - 1
-        if self.layout is None:
-            return self.front or 0
-        return self.front if self.front is not None else length - self.back
-
-    def rows(self, letters: Tensor) -> Tensor:
-        """Letters `[batch pos]` as the original's tokens."""
-        ids = torch.tensor(self.ids)[letters]
-        if self.query is None:
-            return ids
-        at = self.read_at(letters.shape[1])
-        query = torch.full((len(ids), 1), self.query)
-        return torch.cat([ids[:, :at], query, ids[:, at:]], dim=1)
-
-
-def chosen_letters(
-    tokens: Mapping[int, str] | Sequence[int], d_vocab: int, query: int | None
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The token ids in the order of our letters, and their names where those are not letters."""
-    named = (
-        dict(tokens) if isinstance(tokens, Mapping) else dict(zip(tokens, LETTERS, strict=False))
-    )
-    ids = [*named, *([] if query is None else [query])]
-    wrong = [token for token in ids if type(token) is not int or not 0 <= token < d_vocab]
-    if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
-        raise UsageError(
-            f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "
-            f"the query's; got {list(named)[:9]} and query={query}"
-        )
-    names = [str(name) for name in named.values()]
-    if len(set(names)) < len(names):
-        raise UsageError("two tokens have the same name")
-    if set(names) == set(LETTERS[: len(names)]):
-        order = sorted(named, key=lambda token: LETTERS.index(named[token]))
-        return tuple(order), ()
-    return tuple(named), tuple(names)
-
-
-def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
-    if classes is None:
-        return (0, 1) if outputs == 2 else None
-    valid = len(classes) == 2 and classes[0] != classes[1]
-    if not valid or not all(type(c) is int and 0 <= c < outputs for c in classes):
-        raise UsageError(
-            f"classes are two different outputs from 0 to {outputs - 1}, got {classes!r}"
-        )
-    return classes
 
 
 def compare(
@@ -143,12 +64,7 @@ def compare(
     rounded = 0.0
     for letters in strings:
         with torch.no_grad():
-            theirs = original(letters)
-        if reading.classes:
-            no, yes = reading.classes
-            theirs = theirs[:, [yes]] - theirs[:, [no]]
-        elif reading.outputs is not None:
-            theirs = theirs[:, list(reading.outputs)]
+            theirs = reading.answers(original(letters))
         ours, size = _outputs(config, weights, letters)
         gap = (ours - theirs).abs()
         if bool((gap <= _TOLERANCE * (1 + size)).all()):  # which no NaN is
@@ -246,13 +162,6 @@ def _read(config: ClassifierConfig, weights: dict[str, Tensor], letters: Tensor)
         "unembed.b_U": torch.zeros(width, dtype=dtype),
     }
     bare = config.replace(n_outputs=width, task=ContainsAll(letters="a"), tied_embeddings=False)
-    inputs = from_tokens(bare, own_rows(bare, letters))
+    rows = np.pad(letters.numpy() + FIRST_LETTER, ((0, 0), (1, 0)), constant_values=CLS)
+    inputs = from_tokens(bare, torch.from_numpy(as_read(bare, rows)))
     return forward(bare, {**weights, **identity}, inputs).reshape(len(letters), width)
-
-
-def own_rows(config: ClassifierConfig, letters: Tensor) -> Tensor:
-    """Letters `[batch pos]` as rows of our tokens."""
-    rows, cls = letters + FIRST_LETTER, torch.full((len(letters), 1), CLS)
-    if config.reads == "first":
-        return torch.cat([cls, rows], dim=1)
-    return torch.cat([rows, cls], dim=1) if config.reads == "last" else rows

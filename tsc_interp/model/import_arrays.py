@@ -22,7 +22,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.torch_files import flattened, read_tensors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError, shorten
-from tsc_interp.model.comparing import InputMap, compare
+from tsc_interp.model.comparing import compare
+from tsc_interp.model.input_map import InputMap
 from tsc_interp.model.names import weights_of
 
 Arrays = Mapping[str, Any] | nn.Module | str | os.PathLike[str]

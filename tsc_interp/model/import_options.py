@@ -12,8 +12,7 @@ import torch
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.model.import_weights import weight_of
-from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS
+from tsc_interp.model.interop import HAS_BRIDGE_ONLY, NORMS, weight_of
 from tsc_interp.model.layers import ACTIVATIONS
 from tsc_interp.model.unaltered import (
     require_activation,

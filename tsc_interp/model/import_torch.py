@@ -21,8 +21,8 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.torch_files import flattened
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.model.comparing import InputMap, chosen_classes, chosen_letters, compare
-from tsc_interp.model.import_weights import difference
+from tsc_interp.model.comparing import compare
+from tsc_interp.model.input_map import InputMap, chosen_classes, chosen_letters
 from tsc_interp.model.names import weights_of
 from tsc_interp.model.unaltered import require_plain, require_unaltered
 from tsc_interp.strings import CLS, FIRST_LETTER
@@ -254,7 +254,7 @@ def _state(
     if final is not None and not final.elementwise_affine:
         state["norm.weight"] = torch.ones(config.d_model)
     state["embed.W_E"] = table
-    state["unembed.W_U"] = difference(head.weight.T, reading.classes)
+    state["unembed.W_U"] = reading.answers(head.weight.T)
     if head.bias is not None:
-        state["unembed.b_U"] = difference(head.bias, reading.classes)
+        state["unembed.b_U"] = reading.answers(head.bias)
     return state

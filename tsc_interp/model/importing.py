@@ -25,16 +25,11 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.model.comparing import (
-    InputMap,
-    Reads,
-    chosen_classes,
-    chosen_letters,
-    compare,
-)
-from tsc_interp.model.import_frame import of_frame
+from tsc_interp.model.comparing import compare
 from tsc_interp.model.import_options import is_causal, model_options
-from tsc_interp.model.import_weights import as_arrays, difference, weight_of
+from tsc_interp.model.input_map import InputMap, Reads, chosen_classes, chosen_letters, of_frame
+from tsc_interp.model.interop import weight_of
+from tsc_interp.model.names import weights_of
 from tsc_interp.output.numbers import counted
 from tsc_interp.strings import CLS, FIRST_LETTER
 from tsc_interp.tasks.base import given_task
@@ -135,11 +130,13 @@ def from_transformer_lens(
         reading = InputMap(ids, called, query, reads, chosen_classes(classes, model.W_U.shape[-1]))
     if n_ctx := getattr(cfg, "n_ctx", None):
         provenance["n_ctx"] = int(n_ctx) - _cut(frame, reading)
-        _warn_beyond(int(n_ctx), frame)
+        _warn_beyond(int(n_ctx), frame, options["n_positions"])
     config = _config(options, reading, task, model.W_U.shape[-1], frame)
+    state = _state(model, config, reading)
+    weights, _ = weights_of(config, state, name_of(model), lacks_biases=True)
     checkpoint = Checkpoint(
         config,
-        as_arrays(config, _weights(model, config, reading)),
+        weights,
         {**provenance, "token_ids": list(reading.ids), "query": reading.query},
         source=name or getattr(frame, "name", "") or name_of(model),
     )
@@ -160,13 +157,17 @@ def _cut(frame: Frame | None, reading: InputMap) -> int:
     return frame.length(0) - kept - (reading.query is not None)
 
 
-def _warn_beyond(n_ctx: int, frame: Frame | None) -> None:
-    """Say that a frame has inputs which the original refuses."""
-    longest = 0 if frame is None else frame.length(frame.places[1]) + max(frame.writes - 1, 0)
-    if longest > n_ctx:
+def _warn_beyond(n_ctx: int, frame: Frame | None, n_positions: int) -> None:
+    """Say that the import reads inputs which the original refuses."""
+    longest = f"{n_positions} tokens" if n_positions else "any number of tokens"
+    beyond = not 0 < n_positions <= n_ctx
+    if frame is not None:
+        tokens = frame.length(frame.places[1]) + max(frame.writes - 1, 0)
+        longest, beyond = f"{tokens} tokens", tokens > n_ctx
+    if beyond:
         warnings.warn(
-            f"inputs of the frame have up to {longest} tokens, and the original accepts {n_ctx} "
-            "(n_ctx): what is claimed of longer ones is about the imported weights alone",
+            f"inputs of the import have up to {longest}, and the original accepts {n_ctx} (n_ctx): "
+            "what is claimed of longer ones is about the imported weights alone",
             stacklevel=4,
         )
 
@@ -211,9 +212,15 @@ def _config(
     return ClassifierConfig(**shape, task=task if layout is None else framed(task, layout))
 
 
-def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor | None]:
+def _state(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[str, Tensor]:
     """The weights the configuration calls for: letters, positions and outputs in our order."""
-    weights = {name: weight_of(model, name) for name in config.weight_shapes()}
+    named = {name: weight_of(model, name) for name in config.weight_shapes()}
+    weights = {name: weight for name, weight in named.items() if weight is not None}
+    absent = [name for name in named.keys() - weights.keys() if ".b_" not in name]
+    if absent:
+        raise UnsupportedError(
+            f"the model's configuration calls for {absent[0]}, which the model does not have"
+        )
     embedding = torch.zeros(config.alphabet.vocab_size, config.d_model)
     embedding[FIRST_LETTER:] = model.W_E.detach()[list(reading.ids)].float().cpu()
     if reading.query is not None:
@@ -224,8 +231,6 @@ def _weights(model: Any, config: ClassifierConfig, reading: InputMap) -> dict[st
     elif config.learned_positions and reading.moved is not None:
         weights["pos_embed.W_pos"] = model.W_pos[list(reading.moved)]
     for name in ("unembed.W_U", "unembed.b_U"):
-        outputs = weights[name]
-        if outputs is not None and reading.outputs is not None:
-            outputs = outputs[..., list(reading.outputs)]
-        weights[name] = difference(outputs, reading.classes)
+        if name in weights:
+            weights[name] = reading.answers(weights[name])
     return weights

@@ -94,16 +94,18 @@ def our_name(theirs: str) -> str | None:
 
 
 def weights_of(
-    config: ClassifierConfig, state: Mapping[str, Any], source: str
+    config: ClassifierConfig, state: Mapping[str, Any], source: str, *, lacks_biases: bool = False
 ) -> tuple[dict[str, NDArray[np.float32]], list[str]]:
     """The weights of a configuration out of a state dict, and the names of those that were rounded.
+
+    Biases that are missing are zeros where names are another library's, or with `lacks_biases`.
 
     Raises:
         CheckpointError: An array is missing, unknown, or of another shape.
     """
     given = {name: _as_float64(name, array, source) for name, array in state.items()}
     weights, rounded, shapes = {}, [], config.weight_shapes()
-    for name, array in _by_our_names(config, given, source).items():
+    for name, array in _by_our_names(config, given, source, lacks_biases).items():
         apart = _placed(config, name, array)
         if apart.shape != shapes[name]:
             raise CheckpointError(
@@ -115,15 +117,14 @@ def weights_of(
 
 
 def _by_our_names(
-    config: ClassifierConfig, state: Mapping[str, Array], source: str
+    config: ClassifierConfig, state: Mapping[str, Array], source: str, lacks_biases: bool
 ) -> dict[str, Array]:
-    """The arrays of a state dict by our names; missing biases of another library's are zeros.
+    """The arrays of a state dict by our names.
 
     Raises:
         CheckpointError: A name is missing, in no table, or stands twice.
     """
     expected, ours, unknown = config.weight_shapes(), dict[str, Array](), list[str]()
-    foreign = False
     for theirs, array in state.items():
         name = theirs if theirs in expected else our_name(theirs)
         if name is None:
@@ -131,7 +132,7 @@ def _by_our_names(
             unknown += [] if known else [theirs]
             continue
         if theirs != name:
-            foreign = True
+            lacks_biases = True
             array = array.T if _is_linear(theirs, name, array, state) else array
         parts = _taken_apart(config, name, array, source)
         if twice := parts.keys() & ours.keys():
@@ -142,7 +143,7 @@ def _by_our_names(
     ):
         del ours["unembed.W_U"]
     has = f"it has {', '.join(expected)}"
-    if foreign:
+    if lacks_biases:
         absent = [name for name in expected.keys() - ours.keys() if re.search(r"\.b(_\w+)?$", name)]
         ours |= {name: np.zeros(expected[name]) for name in absent}
     if missing := sorted(expected.keys() - ours.keys()):

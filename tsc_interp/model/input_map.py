@@ -1,19 +1,111 @@
-"""How a model is imported whose inputs have a frame: which token reads, and what the letters are.
+"""Which of a model's tokens are letters, where its answer is read, and which outputs it has.
 
-A causal model reads the last token, so what stands behind the position read is cut off, and all
-that is left are letters of the imported model. A model that looks both ways reads a fixed token,
-which becomes its CLS and comes first; learned positions are put in the same order.
+Stated by `tokens`, `query` and `classes`, or by a frame. A causal model reads the last token, so
+what stands behind the position read is cut off, and all that is left are letters of the imported
+model. A model that looks both ways reads a fixed token, which becomes its CLS and comes first;
+learned positions are put in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
 
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.model.comparing import InputMap
 from tsc_interp.strings import LETTERS, MAX_LETTERS
+
+Reads = Literal["first", "last", "last_letter"]
+
+
+@dataclass(frozen=True)
+class InputMap:
+    """Which of a model's tokens are letters, where its answer is read, and what it is."""
+
+    ids: tuple[int, ...]
+    """Token ids, in the order of our letters."""
+    names: tuple[str, ...]
+    """What they are called; empty where that is a, b, c, ..."""
+    query: int | None
+    reads: Reads
+    classes: tuple[int, int] | None
+    outputs: tuple[int, ...] | None = None
+    """The original's outputs in the order they are kept; by default their own."""
+    front: int | None = None
+    """Tokens in front of the query; by default as `reads` says."""
+    back: int = 0
+    """Where `front` is None and a model looks both ways: tokens behind the query."""
+    layout: Frame | None = None
+    """What is left of the frame without the query, letters by index."""
+    moved: tuple[int, ...] | None = None
+    """The original's position for each of ours, where they differ."""
+    blank: int = 0
+    """Positions of a table of zeros, for a model that has none and whose letters have places."""
+
+    def read_at(self, length: int) -> int:
+        """Which of the original's positions is read, of so many letters."""
+        if self.reads != "first":
+            return length if self.reads == "last" else length - 1
+        if self.layout is None:
+            return self.front or 0
+        return self.front if self.front is not None else length - self.back
+
+    def rows(self, letters: Tensor) -> Tensor:
+        """Letters `[batch pos]` as the original's tokens."""
+        ids = torch.tensor(self.ids)[letters]
+        if self.query is None:
+            return ids
+        at = self.read_at(letters.shape[1])
+        query = torch.full((len(ids), 1), self.query)
+        return torch.cat([ids[:, :at], query, ids[:, at:]], dim=1)
+
+    def answers(self, outputs: Tensor) -> Tensor:
+        """The original's outputs `[... out]` as the import has them.
+
+        With `classes`, yes minus no, rounded to float32.
+        """
+        if self.classes is None:
+            return outputs if self.outputs is None else outputs[..., list(self.outputs)]
+        no, yes = self.classes
+        return outputs.float()[..., [yes]] - outputs.float()[..., [no]]
+
+
+def chosen_letters(
+    tokens: Mapping[int, str] | Sequence[int], d_vocab: int, query: int | None
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The token ids in the order of our letters, and their names where those are not letters."""
+    named = (
+        dict(tokens) if isinstance(tokens, Mapping) else dict(zip(tokens, LETTERS, strict=False))
+    )
+    ids = [*named, *([] if query is None else [query])]
+    wrong = [token for token in ids if type(token) is not int or not 0 <= token < d_vocab]
+    if not named or wrong or len(set(ids)) < len(ids) or len(named) > len(LETTERS):
+        raise UsageError(
+            f"tokens are 1 to {len(LETTERS)} different ids from 0 to {d_vocab - 1}, none of them "
+            f"the query's; got {list(named)[:9]} and query={query}"
+        )
+    names = [str(name) for name in named.values()]
+    if len(set(names)) < len(names):
+        raise UsageError("two tokens have the same name")
+    if set(names) == set(LETTERS[: len(names)]):
+        order = sorted(named, key=lambda token: LETTERS.index(named[token]))
+        return tuple(order), ()
+    return tuple(named), tuple(names)
+
+
+def chosen_classes(classes: tuple[int, int] | None, outputs: int) -> tuple[int, int] | None:
+    if classes is None:
+        return (0, 1) if outputs == 2 else None
+    valid = len(classes) == 2 and classes[0] != classes[1]
+    if not valid or not all(type(c) is int and 0 <= c < outputs for c in classes):
+        raise UsageError(
+            f"classes are two different outputs from 0 to {outputs - 1}, got {classes!r}"
+        )
+    return classes
 
 
 def of_frame(
