@@ -266,9 +266,10 @@ def test_hooked_models_are_searched_and_not_proved():
 
 
 @pytest.mark.parametrize(("label", "frame", "words"), [
-    (lambda rows: rows[:, 0].float(), PAIRS, "whole numbers"),
+    (lambda rows: rows[:, 0].float(), PAIRS, "whole number from 0.*of rows it returned"),
+    (lambda tokens: {}[0], PAIRS, "KeyError"),
     (lambda rows: 0 * rows[:, 0] + 2, PAIRS, "0 to 1"),
-    (3, PAIRS, "function of token rows"),
+    (3, PAIRS, "function of one input"),
     (palindrome, PAIRS.replace(before=(9,)), "tokens up to 9"),
     (palindrome, tsc.Frame(before=[3], places=9, letters=range(3)), "positions"),
     (palindrome, None, "frame"),

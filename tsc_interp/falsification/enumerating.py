@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice, takewhile
+from itertools import islice
 from threading import Lock
 from time import time
 from typing import Any
@@ -35,8 +35,9 @@ _ONE_AT_A_TIME = Lock()
 Chunk = tuple[int, int, int]
 """(letters, first input, past the last)"""
 Forms = tuple[Runner, Exact]
-Decided = tuple[str, int, int, int, int, Word | None]
-"""A hash of the labels, numbers of inputs (`_decided`), and the simplest wrong one."""
+Decided = tuple[str, bool, int, int, int, int, Word | None]
+"""A hash of the labels, whether the time sufficed for near ties, numbers of inputs (`_decided`),
+and the simplest wrong one."""
 
 
 def enumerate_all(
@@ -60,14 +61,14 @@ def enumerate_all(
     Raises:
         UsageError: The frame has more than two thousand million inputs.
     """
-    frame, total = question.frame, question.frame.count()
+    frame, total, looked = question.frame, question.frame.count(), 0
     if total > MOST:
         raise UsageError(f"the frame has {total:,} inputs; up to {MOST:,} can be enumerated")
     counts, simplest = np.zeros(4, dtype=np.int64), None
     bare = replace(question, outputs=_unused, state=State(None, {}))
     if client is not None:  # by the clock on the wall, which other machines have, too
         bare.deadline, bare.clock = time() + question.deadline - question.clock(), time
-    forms = _forms(network) if client is None else None
+    forms = _forms(bare, network) if client is None else None
     decide = partial(_in_time, bare, network, forms)
     workers = min(os.cpu_count() or 1, 8) if client is None else sum(client.nthreads().values())
     with one_thread(), ThreadPoolExecutor(workers) as pool:
@@ -79,16 +80,18 @@ def enumerate_all(
             else:
                 answers = client.gather(client.map(decide, asked, pure=False))
             for (chunk, known), answer in zip(asked, answers, strict=True):
-                if known is None and answer is not None:
+                if answer is None:
+                    continue
+                _, in_time, *numbers, wrong_word = answer
+                if known is None and in_time:
                     question.state.keep(_key(chunk), answer)
-            decided = [answer for answer in takewhile(bool, answers) if answer]
-            for _, *numbers, wrong_word in decided:
                 counts += numbers
+                looked += (chunk[2] - chunk[1]) * in_time
                 words = [tuple(word) for word in (wrong_word, simplest) if word is not None]
                 simplest = min(words, key=lambda word: simplicity(frame, word), default=None)
             inputs, wrong, in_balls, undecided = counts.tolist()
             progress(f"enumerated {inputs:,} of {total:,} inputs, {wrong:,} wrong")
-            if len(decided) < len(answers):
+            if question.clock() > question.deadline:
                 break
     question.tried += inputs
     return (
@@ -98,7 +101,7 @@ def enumerate_all(
             undecided=undecided,
             in_float64=inputs - in_balls - undecided,
             in_balls=in_balls,
-            complete=inputs == total,
+            complete=looked == total,
         ),
         simplest,
     )
@@ -118,9 +121,9 @@ def aligned(frame: Frame, n: int, most: int) -> int:
     Then the inputs of a batch come in groups of one size with equal prefixes, which a causal model
     is run on once (`Runner`).
     """
-    size = 1
-    for place in reversed(range(n)):
-        own = len(frame.letters[place]) - (place if frame.distinct else 0)
+    size, free = 1, frame.free(n)
+    for column in reversed(range(len(free))):
+        own = len(frame.letters[free[column]]) - (column if frame.distinct else 0)
         if size * own > most:
             break
         size *= own
@@ -135,8 +138,8 @@ def _unused(rows: Any, reads: Any) -> Any:
     raise AssertionError("an enumeration runs the arrays, not the model")
 
 
-def _forms(network: Network) -> Forms:
-    return Runner(network, torch.float64, bounded=True), Exact(network)
+def _forms(question: Question, network: Network) -> Forms:
+    return Runner(network, torch.float64, bounded=True), Exact(network, question.check)
 
 
 def _in_time(
@@ -144,7 +147,7 @@ def _in_time(
 ) -> Decided | None:
     """What `_decided` says, or None where the time ends first."""
     try:
-        return _decided(question, network, forms or _forms(network), *asked)
+        return _decided(question, network, forms or _forms(question, network), *asked)
     except OutOfTime:
         return None
 
@@ -170,7 +173,10 @@ def _decided(
                 "delete it"
             )
         return known
+    opinion = question.known(labels)
+    letters, rows, labels = letters[opinion], rows[opinion], labels[opinion]
     wanted = torch.from_numpy(question.wanted(labels))[..., None]
+    unasked = torch.from_numpy(labels < 0)
     written = torch.from_numpy(question.written(rows, labels))
     step = aligned(frame, n, min(runner.rows_at_once(written.shape[1]), question.rows_at_once(n)))
     state = np.empty(len(rows), dtype=np.int8)
@@ -181,21 +187,25 @@ def _decided(
         assert bound is not None
         own = outputs.gather(-1, wanted[batch])
         gap = own[..., 0] - outputs.scatter(-1, wanted[batch], -torch.inf).amax(-1)
+        gap = gap.masked_fill(unasked[batch], torch.inf)
         # Twice the bound, as two outputs are compared, and a little for the subtraction.
         room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
         wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
         state[batch] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
-    near = np.flatnonzero(state == 0)
-    by_balls = []
+    near, in_time = np.flatnonzero(state == 0), True
     for i in near:
-        question.check()
-        with _ONE_AT_A_TIME:  # flint has one precision for all threads
-            by_balls.append(in_balls(question, exact, rows[i], labels[i]))
-    state[near] = [0 if right is None else 1 if right else -1 for right in by_balls]
+        try:
+            question.check()
+            with _ONE_AT_A_TIME:  # flint has one precision for all threads
+                right = in_balls(question, exact, rows[i], labels[i])
+        except OutOfTime:
+            in_time = False
+            break
+        state[i] = 0 if right is None else 1 if right else -1
     bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
     first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
     simplest = tuple(first[0]) if first else None
-    return of_labels, len(rows), len(bad), len(near) - open_, open_, simplest
+    return of_labels, in_time, len(rows), len(bad), len(near) - open_, open_, simplest
 
 
 def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
@@ -203,4 +213,6 @@ def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> 
     rows, labels = row[None], label[None]
     written = question.written(rows, labels)[0].tolist()
     reads = question.frame.reads(len(row) - question.frame.length(0))
-    return exact.right(written, reads, question.wanted(labels)[0].tolist())
+    wanted = question.wanted(labels)[0].tolist()
+    asked = [i for i, said in enumerate(label.tolist()) if said >= 0]
+    return exact.right(written, [reads[i] for i in asked], [wanted[i] for i in asked])

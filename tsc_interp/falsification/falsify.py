@@ -42,12 +42,13 @@ from tsc_interp.falsification.searching import Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
 from tsc_interp.frames.frame import Frame
-from tsc_interp.model.framing import frame_of, is_external
+from tsc_interp.model.framing import frame_of, is_external, task_of
 from tsc_interp.model.importing import name_of
 from tsc_interp.model.threads import one_thread
 from tsc_interp.results.base import Finding
 from tsc_interp.strings import FIRST_LETTER
 from tsc_interp.tasks.base import Task
+from tsc_interp.tasks.function import is_function
 from tsc_interp.telling import Progress, say
 
 TRIES = 500_000
@@ -106,9 +107,10 @@ def falsify(
     Args:
         model: A TransformerLens model of any depth, or a hooked model, a checkpoint, a bundled
             name, a path, or a run.
-        label: The right answers: a function of token rows `[row, position]` that returns a class
-            for each row, or one for each position read; or one of `tsc.tasks`. By default the task
-            of the model, if it is one of this package.
+        label: The right answers: a function of one input's tokens that returns its class, or None
+            for no opinion; a function of token rows `[row, position]` that returns a class for each
+            row; either with a class for each position read; or one of `tsc.tasks`. By default the
+            task of the model, if it is one of this package.
         frame: The format of the inputs (`tsc.Frame`, or its notation). By default that of the
             model, up to 100 letters or its positions.
         seconds: The time limit of the whole call, after the model is read.
@@ -335,6 +337,8 @@ def _of_ours(model: ModelLike, label: Any, frame: Any) -> tuple[Subject, Any, Fr
     if frame is None:
         frame = frame_of(config)
         label = getattr(config.task, "task", None) if label is None else label
+        if is_function(label) and not frame.writes:
+            label = task_of(checkpoint, label)
     frame = Frame.of(frame)
     network, why = _arrays(of_checkpoint, checkpoint)
     outputs = max(2, config.n_outputs)

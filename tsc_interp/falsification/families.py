@@ -131,13 +131,10 @@ FAMILIES: tuple[Family, ...] = (
 
 def inputs(frame: Frame, n: int, most: int, rng: Rng) -> Iterator[tuple[str, Letters]]:
     """Each family's name with its inputs of `n` letters, as tokens, none of them twice."""
-    k = max(len(letters) for letters in frame.letters[:n])
+    sizes = [len(frame.letters[place]) for place in frame.free(n)]
     for family in (shuffled,) if frame.distinct else FAMILIES:
-        numbers = family(n, k, most, rng)
-        tokens = np.empty_like(numbers)
-        for place in range(n):
-            letters = np.array(frame.letters[place], dtype=np.int64)
-            tokens[:, place] = letters[np.minimum(numbers[:, place], len(letters) - 1)]
+        numbers = np.minimum(family(len(sizes), max(sizes), most, rng), np.array(sizes) - 1)
+        tokens = frame.filled(numbers, n)
         yield family.__name__.replace("_", " "), np.unique(tokens, axis=0)[:most]
 
 
@@ -165,7 +162,7 @@ def neighbours(
         own = variants[at_place, i][:, None]
         variants[at_place] = np.where(clash, own, variants[at_place])
         variants[at[at_place], i] = new
-    changed = (variants != base[row]).any(axis=1)
+    changed = (frame.settled(variants) != base[row]).any(axis=1)
     return variants[changed], row[changed], place[changed]
 
 

@@ -37,8 +37,9 @@ def sampled(search: Search, draw: Draw | None) -> tuple[Rate, list[Rate], list[R
         answers = search.examine("drawn by chance", letters)
         tally = lengths.setdefault(letters.shape[1], [0, 0])
         tally[0] += int(answers.wrong.sum())
-        tally[1] += len(letters)
+        tally[1] += int(answers.known.sum())
         if answers.labels.shape[1] == 1:
+            answers = answers.at(answers.known)
             for label, wrong in zip(answers.labels[:, 0].tolist(), answers.wrong, strict=True):
                 classes[f"class {label}"] += 1
                 wrong_classes[f"class {label}"] += bool(wrong)

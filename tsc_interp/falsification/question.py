@@ -26,7 +26,7 @@ from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.strings import MAX_LETTERS
 from tsc_interp.tasks.base import Task, given_task
-from tsc_interp.tasks.function import classes_of
+from tsc_interp.tasks.function import Labels, is_function
 from tsc_interp.tasks.transducer import Writing
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,13 @@ class Answers:
     labels: Letters
     """`[input read]`: classes."""
     margins: Floats
+
+    """Infinite where the label has no opinion."""
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Where the label has an opinion."""
+        return self.margins < np.inf
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
@@ -75,14 +82,16 @@ def labelled(
         label = given_task(label)
     if isinstance(label, Writing):
         return _of_writing(label, frame, first)
-    if hasattr(label, "classes") and hasattr(label, "ordered"):
-        return _of_rule(label, frame)
-    if not callable(label):
+    if isinstance(label, Task):
+        return _of_task(label, frame)
+    if not is_function(label):
         raise UsageError(
-            "label is a function of token rows [row, position] that returns classes, or one of "
-            f"tsc.tasks; got {shorten(label)}"
+            "label is a function of one input's tokens that returns its class, or of token rows "
+            f"[row, position] that returns classes, or one of tsc.tasks; got {shorten(label)}"
         )
-    return label
+    n = frame.lengths[-1]
+    drawn = frame.sample(64, np.random.default_rng(0), n)
+    return Labels(label, frame.rows(drawn), len(frame.reads(n)))
 
 
 def _of_writing(task: Writing, frame: Frame, first: int | None) -> Label:
@@ -104,7 +113,7 @@ def _of_writing(task: Writing, frame: Frame, first: int | None) -> Label:
     return label
 
 
-def _of_rule(rule: Any, frame: Frame) -> Label:
+def _of_task(task: Task, frame: Frame) -> Label:
     """One of our tasks, whose letters are a, b, c, ...: the frame's letters in their order."""
     alphabet = frame.alphabet
     if frame.writes or len(frame.read) > 1:
@@ -112,7 +121,7 @@ def _of_rule(rule: Any, frame: Frame) -> Label:
             "one of tsc.tasks labels inputs that are read at one position; give a function of "
             "token rows for other frames"
         )
-    if misfit := rule.misfit(len(alphabet)):
+    if misfit := task.misfit(len(alphabet)):
         raise UsageError(misfit)
     number = np.zeros(max(alphabet) + 1, dtype=np.int64)
     number[list(alphabet)] = np.arange(len(alphabet))
@@ -121,10 +130,10 @@ def _of_rule(rule: Any, frame: Frame) -> Label:
         tokens = np.asarray(rows)
         _, at = frame.template(tokens.shape[1] - frame.length(0))
         letters = number[tokens[:, at]]
-        if rule.ordered:
-            return rule.classes(letters)
+        if task.ordered:
+            return task.classes(letters)
         counts = (letters[:, :, None] == np.arange(len(alphabet))).sum(axis=1)
-        return rule.classes(counts)
+        return task.classes(counts)
 
     return label
 
@@ -183,24 +192,37 @@ class Question:
 
     def _asked(self, letters: Letters) -> Answers:
         self.check()
-        self.tried += len(letters)
         rows = self.frame.rows(letters)
         labels = self.labels(rows)
-        if self.state.path is None:
-            return Answers(letters, labels, self._margins(rows, labels))
-        key = key_of(letters, labels)
-        known = self.state.get(key)
-        if known is None:
-            known = _encoded(self._margins(rows, labels))
-            self.state.keep(key, known)
-        return Answers(letters, labels, _decoded(known))
+        known = self.known(labels)
+        self.tried += int(known.sum())
+        margins = np.full(len(rows), np.inf)
+        if known.any():
+            margins[known] = self._margins(rows[known], labels[known])
+        return Answers(letters, labels, margins)
+
+    def known(self, labels: Letters) -> NDArray[np.bool_]:
+        """Of which inputs the label says something, or all that the model should write."""
+        said = labels >= 0
+        return np.asarray(said.all(1) if self.frame.writes else said.any(1))
 
     def _margins(self, rows: Letters, labels: Letters) -> Floats:
+        if self.state.path is None:
+            return self._computed(rows, labels)
+        key = key_of(rows, labels)
+        kept = self.state.get(key)
+        if kept is None:
+            kept = _encoded(self._computed(rows, labels))
+            self.state.keep(key, kept)
+        return _decoded(kept)
+
+    def _computed(self, rows: Letters, labels: Letters) -> Floats:
         wanted = torch.from_numpy(self.wanted(labels))[..., None]
         reads = self.frame.reads(rows.shape[1] - self.frame.length(0))
         outputs = self.outputs(torch.from_numpy(self.written(rows, labels)), reads)
         largest_other = outputs.scatter(-1, wanted, -torch.inf).amax(-1)
         margins = outputs.gather(-1, wanted)[..., 0] - largest_other
+        margins = margins.masked_fill(torch.from_numpy(labels < 0), torch.inf)
         least: Floats = margins.amin(-1).double().numpy()
         return least
 
@@ -224,20 +246,13 @@ class Question:
         return np.hstack([rows, labels[:, :-1] + self.first]) if self.frame.writes else rows
 
     def labels(self, rows: Letters) -> Letters:
-        """Classes `[row read]`."""
+        """Classes `[row read]`; -1 where the label has no opinion."""
         reads = len(self.frame.reads(rows.shape[1] - self.frame.length(0)))
-        classes = np.asarray(classes_of(self.label, torch.from_numpy(rows)))
-        classes = classes.reshape(len(classes), -1) if classes.ndim else classes
-        if classes.shape != (len(rows), reads) or classes.dtype.kind not in "iub":
-            raise UsageError(
-                f"a label of {len(rows)} rows read at {reads} positions is whole numbers of shape "
-                f"{[len(rows), reads]}; got {classes.dtype} of shape {list(classes.shape)}"
-            )
-        return classes.astype(np.int64)
+        return np.asarray(self.label(rows), dtype=np.int64).reshape(len(rows), reads)
 
     def wanted(self, labels: Letters) -> Letters:
-        """Classes as outputs."""
-        classes = self.frame.classes
+        """Classes as outputs; the first one where the label has no opinion."""
+        classes, labels = self.frame.classes, np.maximum(labels, 0)
         most = self.n_outputs if classes is None else len(classes)
         if labels.size and not 0 <= labels.min() <= labels.max() < most:
             raise UsageError(

@@ -50,12 +50,12 @@ class Search:
             raise OutOfTime
         answers = self.question.ask(letters)
         counted = self.families.setdefault(name, [0, 0])
-        counted[0] += len(letters)
+        counted[0] += int(answers.known.sum())
         counted[1] += int(answers.wrong.sum())
         wrong = letters[answers.wrong]
         simplest = wrong[simplest_rows(self.question.frame, wrong, _KEPT)]
         self.hits |= set(map(tuple, simplest.tolist()))
-        right = answers.at(~answers.wrong)
+        right = answers.at(answers.known & ~answers.wrong)
         for i in np.argsort(right.margins, kind="stable")[:CLIMBERS]:
             self.near[tuple(right.letters[i].tolist())] = float(right.margins[i])
         self.near = dict(sorted(self.near.items(), key=lambda item: item[1])[:CLIMBERS])
@@ -65,6 +65,8 @@ class Search:
     def _keep_bases(self, right: Answers, per_label: int = 32) -> None:
         n = right.letters.shape[1]
         for label in np.unique(right.labels[:, 0]).tolist():
+            if label < 0:
+                continue
             bases = self.bases.setdefault((n, label), [])
             rows = np.flatnonzero(right.labels[:, 0] == label)
             if len(bases) < 8 * per_label:
@@ -108,7 +110,8 @@ class Search:
         if not len(letters):
             return letters, place
         before = self.question.labels(frame.rows(base))[row]
-        changed = (self.question.labels(frame.rows(letters)) != before).any(axis=1)
+        labels = self.question.labels(frame.rows(letters))
+        changed = self.question.known(labels) & (labels != before).any(axis=1)
         return letters[changed], place[changed]
 
     def climb(self, most: int) -> None:
@@ -166,7 +169,7 @@ class Search:
                 new = drawn[np.arange(len(rows)), place]
                 free = ~(moved[rows] == new[:, None]).any(axis=1) | (not frame.distinct)
                 moved[rows[free], place[free]] = new[free]
-        return moved
+        return frame.settled(moved)
 
     # -- the simplest --------------------------------------------------------------------------
 
@@ -178,8 +181,9 @@ class Search:
             simpler = sorted(
                 {
                     candidate
-                    for candidate in _candidates(frame, best)
-                    if simplicity(frame, candidate) < key
+                    for changed in _candidates(frame, best)
+                    if (candidate := _settled(frame, changed)) is not None
+                    and simplicity(frame, candidate) < key
                 },
                 key=lambda candidate: simplicity(frame, candidate),
             )
@@ -260,6 +264,14 @@ def _candidates(frame: Frame, word: Word) -> Iterator[Word]:
                 yield _allowed(
                     frame, (*word[:j], c, *word[j + 1 : i], c, *word[i + 1 :]), word
                 )  # fmt: skip
+
+
+def _settled(frame: Frame, word: Word) -> Word | None:
+    """The input with the letters that places repeat, or None where letters may not be so."""
+    if not frame.equal:
+        return word
+    letters = frame.settled(np.array([word]))
+    return tuple(letters[0].tolist()) if frame.allows(letters)[0] else None
 
 
 def _allowed(frame: Frame, changed: Word, word: Word) -> Word:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tsc_interp.errors import UsageError
 from tsc_interp.files import shown
 
-SCHEMA = "tsc-interp/falsify-state/2"
+SCHEMA = "tsc-interp/falsify-state/3"
 
 
 class State:

@@ -42,7 +42,9 @@ class Frame(FrozenConfig):
         writes: The number of tokens that the model writes, if it writes its answer. The answer is
             then read at the last token of the frame and at all but the last written token.
         classes: The output that stands for class 0, 1, ...; by default output 0, 1, ...
-        distinct: Whether no letter may occur twice.
+        equal: Places that repeat an earlier one, counted from 1: `{4: 1, 5: 2}` for ABCAB. The
+            letter there is no choice, so it is not counted and never drawn.
+        distinct: Whether no letter may occur twice, apart from places that repeat one.
         names: The names of tokens, by id.
         name: The name of the frame.
 
@@ -64,6 +66,7 @@ class Frame(FrozenConfig):
     read: tuple[int, ...] = (-1,)
     writes: int = Field(default=0, ge=0)
     classes: tuple[int, ...] | None = None
+    equal: tuple[tuple[int, int], ...] = ()
     distinct: bool = False
     names: dict[int, str] = Field(default_factory=dict)
     name: str = ""
@@ -87,8 +90,19 @@ class Frame(FrozenConfig):
             raise ValueError("tokens between letters stand behind a letter that every input has")
         if self.distinct and len(set(self.letters)) > 1:
             raise ValueError("distinct letters are of one set, the same at every place")
-        if self.distinct and len(self.letters[0]) < high:
-            raise ValueError(f"{high} distinct letters of {len(self.letters[0])}")
+        repeated = [place for place, _ in self.equal]
+        for place, earlier in self.equal:
+            if not 0 < earlier < place <= low or earlier in repeated:
+                raise ValueError(
+                    f"place {place} cannot repeat place {earlier}: a place repeats an earlier one "
+                    "that repeats none, and both are in every input"
+                )
+            if set(self.letters[place - 1]) != set(self.letters[earlier - 1]):
+                raise ValueError(f"places {earlier} and {place} have different letters")
+        if len(set(repeated)) < len(repeated):
+            raise ValueError("a place repeats one other place")
+        if self.distinct and len(self.letters[0]) < high - len(repeated):
+            raise ValueError(f"{high - len(repeated)} distinct letters of {len(self.letters[0])}")
         if not self.read or len(set(self.names.values())) < len(self.names):
             raise ValueError("a frame reads one position or more, and names no two tokens alike")
         if not all(self.names.values()):
@@ -193,19 +207,25 @@ class Frame(FrozenConfig):
             return sum(self.count(length) for length in self.lengths)
         if letters not in self.lengths:
             return 0
-        sizes = [len(own) for own in self.letters[:letters]]
-        return math.perm(sizes[0], letters) if self.distinct else math.prod(sizes)
+        sizes = [len(self.letters[place]) for place in self.free(letters)]
+        return math.perm(sizes[0], len(sizes)) if self.distinct else math.prod(sizes)
+
+    def free(self, letters: int) -> list[int]:
+        """Return the places of so many letters that repeat no other, counted from 0."""
+        repeated = {place - 1 for place, _ in self.equal}
+        return [place for place in range(letters) if place not in repeated]
 
     def listed(self, letters: int, start: int, stop: int) -> Letters:
         """Return inputs `start` to `stop` of those with so many letters, in dictionary order."""
         if not 0 <= start <= stop <= self.count(letters) or stop > _LISTED:
             raise UsageError(f"inputs {start} to {stop} of {self.count(letters)} cannot be listed")
         rest = np.arange(start, stop, dtype=np.int64)
-        chosen = np.empty((len(rest), letters), dtype=np.int64)
-        for place in reversed(range(letters)):
-            size = len(self.letters[place]) - (place if self.distinct else 0)
-            rest, chosen[:, place] = np.divmod(rest, size)
-        return self._tokens(_spread(chosen) if self.distinct else chosen)
+        free = self.free(letters)
+        chosen = np.empty((len(rest), len(free)), dtype=np.int64)
+        for column in reversed(range(len(free))):
+            size = len(self.letters[free[column]]) - (column if self.distinct else 0)
+            rest, chosen[:, column] = np.divmod(rest, size)
+        return self.filled(_spread(chosen) if self.distinct else chosen, letters)
 
     def every(self, letters: int | None = None, batch: int = BATCH) -> Iterator[Letters]:
         """Yield all inputs in batches, the shortest first, in dictionary order within a length."""
@@ -216,10 +236,12 @@ class Frame(FrozenConfig):
 
     def sample(self, count: int, rng: np.random.Generator, letters: int) -> Letters:
         """Draw inputs with so many letters, each equally likely."""
-        sizes = [len(own) for own in self.letters[:letters]]
+        sizes = [len(self.letters[place]) for place in self.free(letters)]
         if self.distinct:
-            return self._tokens(rng.random((count, sizes[0])).argsort(axis=1)[:, :letters])
-        return self._tokens(rng.integers(0, sizes, size=(count, letters)))
+            chosen = rng.random((count, sizes[0])).argsort(axis=1)[:, : len(sizes)]
+        else:
+            chosen = rng.integers(0, sizes, size=(count, len(sizes)))
+        return self.filled(chosen, letters)
 
     def draw_lengths(self, count: int, rng: np.random.Generator) -> dict[int, int]:
         """Draw the lengths of `count` random inputs, and return how many have each length."""
@@ -228,12 +250,26 @@ class Frame(FrozenConfig):
         drawn = rng.multinomial(count, np.array(shares) / sum(shares))
         return {length: int(n) for length, n in zip(self.lengths, drawn, strict=True) if n}
 
-    def _tokens(self, chosen: Letters) -> Letters:
-        """Map the index of a letter in its place's set to its token."""
-        letters = np.empty_like(chosen)
-        for place in range(chosen.shape[1]):
-            letters[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, place]]
+    def filled(self, chosen: Letters, letters: int) -> Letters:
+        """Return inputs from the number, in its place's set, of the letter at each free place."""
+        made = np.empty((len(chosen), letters), dtype=np.int64)
+        for column, place in enumerate(self.free(letters)):
+            made[:, place] = np.array(self.letters[place], dtype=np.int64)[chosen[:, column]]
+        return self.settled(made)
+
+    def settled(self, letters: Letters) -> Letters:
+        """Write into the places that repeat others what stands there; returns the same array."""
+        for place, earlier in self.equal:
+            letters[:, place - 1] = letters[:, earlier - 1]
         return letters
+
+    def allows(self, letters: Letters) -> NDArray[np.bool_]:
+        """Return which inputs of allowed letters are as `equal` and `distinct` say."""
+        allowed = (letters == self.settled(letters.copy())).all(axis=1)
+        if self.distinct:
+            free = np.sort(letters[:, self.free(letters.shape[1])], axis=1)
+            allowed &= (np.diff(free, axis=1) != 0).all(axis=1)
+        return np.asarray(allowed)
 
     def mapped(self, change: Callable[[int], int], **options: Any) -> Self:
         """Return the frame with every token changed, its names left out, and other options."""
@@ -280,7 +316,7 @@ class Frame(FrozenConfig):
         allowed = all(int(letter) in self.letters[place] for place, letter in enumerate(letters))
         if not allowed or (blank != fixed).any():
             return None
-        return None if self.distinct and len(set(letters)) < count else tuple(letters.tolist())
+        return tuple(letters.tolist()) if self.allows(letters[None])[0] else None
 
     def __contains__(self, row: object) -> bool:
         return isinstance(row, Sequence | np.ndarray) and self.letters_of(list(row)) is not None
@@ -301,6 +337,9 @@ class Frame(FrozenConfig):
         for place, letter in enumerate(letters):
             if letter not in self.letters[place]:
                 return f"{self.text([letter])} may not stand at place {place + 1}"
+        for place, earlier in self.equal:
+            if letters[place - 1] != letters[earlier - 1]:
+                return f"places {earlier} and {place} hold different letters"
         return "a letter occurs twice"
 
     def text(self, row: Sequence[int]) -> str:
@@ -347,6 +386,9 @@ def _as_data(given: dict[str, Any]) -> dict[str, Any]:
         if key in data and data[key] is not None:
             value = data[key]
             data[key] = _ids([value] if isinstance(value, int) else value)
+    if "equal" in data:
+        pairs = data["equal"].items() if isinstance(data["equal"], Mapping) else data["equal"]
+        data["equal"] = tuple(sorted(_ids(pair) for pair in pairs))
     if "between" in data:
         data["between"] = {at: _ids(run) for at, run in sorted(_by_id(data, "between").items())}
     if "names" in data:

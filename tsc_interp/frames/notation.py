@@ -3,7 +3,8 @@
 The first clause is the layout: fixed tokens in brackets, by id or by name, and places, one letter
 of a set each. `x{20}` is twenty places and `x{1..20}` is one to twenty; only the last group may
 vary. The other clauses define names (`START=31`), sets of letters (`x=0..30,40`) and options
-(`read=-1`, `writes=4`, `classes=0,1`, `distinct`, `name=palindromes`).
+(`read=-1`, `writes=4`, `classes=0,1`, `equal=4:1,5:2`, `distinct`, `name=palindromes`). Places that
+repeat others are counted from 1, and may be spans: `equal=5..8:1..4`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tsc_interp.errors import UsageError, shorten
 
 _ITEM = re.compile(r"\s*(?:\[\s*([^\]\[]+?)\s*\]|([A-Za-z_]\w*)(?:\{(\d+)(?:\.\.(\d+))?\})?)\s*")
 _SPAN = re.compile(r"(-?\d+)(?:\.\.(-?\d+))?")
-_OPTIONS = ("read", "classes", "writes", "name", "distinct")
+_OPTIONS = ("read", "classes", "writes", "equal", "name", "distinct")
 _SETS = "xyzwvutsrqponmlkjihgfedcba"
 EXAMPLE = "'[START] x{20} [END]; x=0..30; START=31; END=32'"
 _MOST = 100_000
@@ -55,7 +56,24 @@ def _option(key: str, equals: str, value: str) -> Any:
         return True
     if key == "name":
         return value
+    if key == "equal":
+        return _pairs(value)
     return _one(key, value) if key == "writes" else numbers(value)
+
+
+def _pairs(text: str) -> list[tuple[int, int]]:
+    """`5..6:1..2,9:1` as (5, 1), (6, 2), (9, 1)."""
+    pairs: list[tuple[int, int]] = []
+    for part in text.split(","):
+        places, colon, earlier = part.partition(":")
+        sides = [numbers(side.strip()) for side in (places, earlier)] if colon else [(0,), ()]
+        if len(sides[0]) != len(sides[1]):
+            raise UsageError(
+                f"in a frame, equal says which places repeat which, as in equal=5..8:1..4; got "
+                f"{shorten(part)}"
+            )
+        pairs += zip(*sides, strict=True)
+    return pairs
 
 
 def _items(layout: str) -> list[tuple[str, str, int, int]]:
@@ -177,6 +195,8 @@ def write(frame: Mapping[str, Any]) -> str:
     clauses += [f"read={spans(frame['read'])}"] if frame["read"] != (-1,) else []
     clauses += [f"writes={frame['writes']}"] if frame["writes"] else []
     clauses += [f"classes={spans(frame['classes'])}"] if frame["classes"] is not None else []
+    pairs = ",".join(f"{place}:{earlier}" for place, earlier in frame["equal"])
+    clauses += [f"equal={pairs}"] if pairs else []
     clauses += ["distinct"] if frame["distinct"] else []
     clauses += [f"name={frame['name']}"] if frame["name"] else []
     return "; ".join(clauses)

@@ -22,7 +22,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError, shorten
 from tsc_interp.frames.frame import Frame
 from tsc_interp.strings import CLS, FIRST_LETTER
+from tsc_interp.tasks.base import given_task
 from tsc_interp.tasks.framed import framed
+from tsc_interp.tasks.function import as_task, is_function
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 
@@ -151,6 +153,35 @@ def frame_of(config: ClassifierConfig) -> Frame:
         read=(0,) if config.reads == "first" else (-1,),
         names=called,
     )
+
+
+def task_of(checkpoint: Checkpoint, given: object) -> Any:
+    """The task somebody gave for a model: a function gets the tokens that the model gets.
+
+    Those are the original's for a model that was imported, and ours for others.
+    """
+    config, known = checkpoint.config, checkpoint.provenance
+    if not is_function(given):
+        return given_task(given)
+    if config.frame is not None and config.frame.writes:
+        raise UsageError("a model that writes takes a tsc.tasks.Transducer, and no function")
+    ids = known.get("token_ids")
+    if ids is None:
+        ids, frame = range(FIRST_LETTER, FIRST_LETTER + config.n_letters), frame_of(config)
+    elif "frame" in known:
+        frame = Frame.parse(str(known["frame"]))
+    else:
+        query = [] if known.get("query") is None else [known["query"]]
+        front = config.reads == "first"
+        frame = Frame(before=query if front else [], after=[] if front else query,
+                      places=1, letters=ids)  # fmt: skip
+    tokens = np.array(ids)
+    return as_task(
+        given, lambda letters: frame.rows(tokens[letters]),
+        config.n_letters if config.frame is None else 1 + max(map(max, config.frame.letters)),
+        n_classes=max(2, config.n_outputs), ordered=config.needs_order, layout=config.frame,
+        longest=config.n_positions - config.has_cls if config.has_positions else None,
+    )  # fmt: skip
 
 
 def _prompts(task: Writing) -> Frame:

@@ -222,8 +222,10 @@ def _config(
     }
     n_letters = len(reading.ids)
     options["task"] = as_task(
-        task, reading.rows, n_letters, n_classes=max(2, outputs), ordered=positions is not None
-    )
+        task, lambda letters: reading.rows(torch.from_numpy(letters)).numpy(), n_letters,
+        n_classes=max(2, outputs), ordered=positions is not None,
+        longest=None if positions is None else len(positions) - 1,
+    )  # fmt: skip
     return ClassifierConfig(**options)
 
 

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -56,7 +57,8 @@ def from_transformer_lens(
     Args:
         model: A `HookedTransformer` or a `TransformerBridge`.
         task: What the model should decide: the name of a task, one of `tsc.tasks`, or a function
-            of token rows `[row, position]` that returns a class for each row.
+            of one input's tokens that returns its class (None: no opinion), or of token rows
+            `[row, position]` that returns a class for each row.
         tokens: The token ids that are letters, and their names: `{5: "a"}`, or `{5: "(", 6: ")"}`,
             whose names the checkpoint keeps. A list of ids stands for a, b, c, ...
         frame: The format of the inputs (`tsc.Frame`, or its notation): fixed tokens, letters for
@@ -200,14 +202,15 @@ def _config(
     sees_order = ClassifierConfig(**shape, task=AtLeast()).needs_order
     layout = reading.layout
 
-    def rows(letters: Tensor) -> Tensor:
+    def rows(letters: Any) -> Any:
         if frame is None or letters.shape[1] not in frame.lengths:
-            return reading.rows(letters)
-        return torch.from_numpy(frame.rows(torch.tensor(reading.ids)[letters].numpy()))
+            return reading.rows(torch.from_numpy(letters)).numpy()
+        return frame.rows(np.array(reading.ids)[letters])
 
+    places = shape["n_positions"] - (reading.query is not None) if shape["n_positions"] else None
     task = as_task(
         task, rows, n_letters if layout is None else 1 + max(map(max, layout.letters)),
-        n_classes=max(2, shape["n_outputs"]), ordered=sees_order,
+        n_classes=max(2, shape["n_outputs"]), ordered=sees_order, layout=layout, longest=places,
     )  # fmt: skip
     return ClassifierConfig(**shape, task=task if layout is None else framed(task, layout))
 

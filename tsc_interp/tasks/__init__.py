@@ -5,6 +5,7 @@
     Before, EndsWith, Brackets, SumSign, Palindrome                     on their order
     Addition, Copy, Reverse, Transducer                                 what a model writes
     Framed, FramedWriting       any of these, for inputs with fixed tokens (`tsc.Frame`)
+    Listed                      what a plain function of tokens is kept as
 
 All inputs of one length are the paths of a `Trellis` (`trellis_of`), sets of them `Regions`.
 """
@@ -20,6 +21,7 @@ from tsc_interp.tasks.counts import (
     Parity,
 )
 from tsc_interp.tasks.framed import Framed, FramedWriting
+from tsc_interp.tasks.function import Listed
 from tsc_interp.tasks.machine import Machine
 from tsc_interp.tasks.order import Before, Brackets, EndsWith, Palindrome, SumSign
 from tsc_interp.tasks.regex import Regex
@@ -39,6 +41,7 @@ __all__ = [
     "EndsWith",
     "Framed",
     "FramedWriting",
+    "Listed",
     "Machine",
     "Majority",
     "Maximum",

@@ -44,6 +44,10 @@ class _HasFrame(Task):
         return Frame.parse(self.frame)
 
     @property
+    def partial(self) -> bool:
+        return self.task.partial
+
+    @property
     def n_places(self) -> int:
         """How many letters may stand at places: the alphabet of the task inside."""
         return 1 + max(map(max, self.layout.letters))
@@ -148,8 +152,8 @@ class Framed(_HasFrame, shipped=True):
         inner = trellis_of(self.task, self.n_places, length)
         kept = [_allowed(stage, frame.letters) for stage in inner.stages]
         inner = inner.where(kept)
-        if frame.distinct:
-            inner = _distinct(inner)
+        if frame.distinct or frame.equal:
+            inner = _remembering(inner, frame)
         row, at = frame.template(length)
         fixed = tuple((i, int(row[i])) for i in range(len(row)) if i not in at)
         stages = tuple(
@@ -192,7 +196,7 @@ class FramedWriting(_HasFrame, Writing, shipped=True):
                 f"the prompts of the task have {task.prompt_length} letters and the fixed ones "
                 f"{wanted} (by position); the frame has {len(row)} and {own}"
             )
-        if frame.writes != task.n_steps or frame.distinct:
+        if frame.writes != task.n_steps or frame.distinct or frame.equal:
             raise ValueError(f"the task writes {task.n_steps} letters: writes={task.n_steps}")
         return self
 
@@ -231,31 +235,63 @@ def _allowed(stage: Stage, letters: Any) -> Any:
     return kept
 
 
-def _distinct(trellis: Trellis) -> Trellis:
-    """The paths on which no letter occurs twice: states also know the letters used."""
-    states: dict[tuple[int, frozenset[int]], int] = {(0, frozenset()): 0}
-    stages, labels = [], trellis.label
-    for number, stage in enumerate(trellis.stages):
-        after: dict[tuple[int, frozenset[int]], int] = {}
+Memory = tuple[frozenset[tuple[int, int]], frozenset[int]]
+"""Letters that other places repeat, by place; and the letters that may not occur again."""
+
+
+def _remembering(trellis: Trellis, frame: Frame) -> Trellis:
+    """The paths that are as `equal` and `distinct` say: states also remember letters."""
+    source_of = {place - 1: source - 1 for place, source in frame.equal}
+    source_of |= {source: source for source in source_of.values()}
+
+    def after(memory: Memory, places: Sequence[int], letters: Sequence[int]) -> Memory | None:
+        repeated, used = dict(memory[0]), memory[1]
+        for place, letter in zip(places, letters, strict=True):
+            source = source_of.get(place)
+            if source is not None and repeated.setdefault(source, letter) != letter:
+                return None
+            if frame.distinct and source in (None, place):
+                if letter in used:
+                    return None
+                used = used | {letter}
+        return frozenset(repeated.items()), used
+
+    states: dict[tuple[int, Memory], int] = {(0, (frozenset(), frozenset())): 0}
+    ahead, edges_of, sizes = set(source_of), [], []
+    for stage in trellis.stages:
+        ahead -= set(stage.places)
+        wanted = {source_of[place] for place in ahead}
+        targets: dict[tuple[int, Memory], int] = {}
         edges = []
-        for (state, used), source in states.items():
+        for (state, memory), source in states.items():
             for edge in np.flatnonzero(stage.source == state).tolist():
-                placed = stage.letters[edge].tolist()
-                used_after = used.union(placed)
-                if len(used_after) < len(used) + len(placed):
+                new = after(memory, stage.places, stage.letters[edge].tolist())
+                if new is None:
                     continue
-                target = after.setdefault((int(stage.target[edge]), used_after), len(after))
+                new = frozenset(item for item in new[0] if item[0] in wanted), new[1]
+                target = targets.setdefault((int(stage.target[edge]), new), len(targets))
                 edges.append((source, target, edge))
-            if len(after) > MOST_STATES:
+            if len(targets) > MOST_STATES:
                 raise UsageError(
-                    f"distinct letters need more than {MOST_STATES:,} states: a set of letters "
-                    "used for each; tsc.falsify takes such a frame"
+                    "the letters that `distinct` or `equal` compares need more than "
+                    f"{MOST_STATES:,} states; tsc.falsify takes such a frame"
                 )
-        table = np.array(edges, dtype=np.int64).reshape(-1, 3)
-        order = edge_order(table[:, 0], table[:, 1], stage.letters[table[:, 2]])
-        source, target, edge = table[order].T
-        stages.append(Stage(stage.places, source, target, stage.letters[edge]))
+        sizes.append(len(states))
+        edges_of.append(np.array(edges, dtype=np.int64).reshape(-1, 3))
+        states = targets
+    stages: list[Stage] = []
+    labels, alive = trellis.label, np.ones(len(states), dtype=bool)
+    for number in reversed(range(len(edges_of))):
+        stage, kept = trellis.stages[number], edges_of[number]
+        source, target, edge = kept[alive[kept[:, 1]]].T
+        target = (np.cumsum(alive) - 1)[target]
+        alive = np.bincount(source, minlength=sizes[number]) > 0
+        source = (np.cumsum(alive) - 1)[source]
+        order = edge_order(source, target, stage.letters[edge])
+        if not len(order):
+            raise UsageError("no input of the frame has a label")
+        stages.insert(0, Stage(stage.places, source[order], target[order],
+                               stage.letters[edge[order]]))  # fmt: skip
         if number == trellis.label_stage:
-            labels = labels[edge]
-        states = after
+            labels = labels[edge[order]]
     return Trellis(trellis.length, trellis.fixed, tuple(stages), trellis.label_stage, labels)

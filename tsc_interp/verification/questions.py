@@ -18,7 +18,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
 from tsc_interp.errors import UsageError
 from tsc_interp.frames.frame import Frame
-from tsc_interp.model.framing import FrameLike, is_external, with_frame
+from tsc_interp.model.framing import FrameLike, is_external, task_of, with_frame
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification import verdict
@@ -155,6 +155,7 @@ def _ordered(
     **options: Any,
 ) -> OrderedVerdict:
     limit = SECONDS if seconds is None else seconds
+    task = None if task is None else task_of(checkpoint, task)
     deadline, proves = monotonic() + limit, certify or float32
     searched = SEARCHED * limit if proves else limit
     answer = verify_order(checkpoint, lengths, seconds=searched, task=task, **options)

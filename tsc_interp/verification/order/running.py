@@ -26,6 +26,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
 from tsc_interp.tasks.audit import inputs_of
+from tsc_interp.tasks.base import is_shipped
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.trellis import Trellis
 from tsc_interp.verification.order.bounds import Bounds
@@ -210,7 +211,8 @@ def _waiting(groups: Sequence[Group]) -> list[Group]:
 
 def _can_share(groups: Sequence[Group]) -> bool:
     """Whether another process could help: a core, two groups, and a task that it can import."""
-    importable = type(groups[0].search.task).__module__.split(".")[0] == __name__.split(".")[0]
+    task = groups[0].search.task
+    importable = is_shipped(task) and is_shipped(getattr(task, "task", task))
     return importable and cores() > 1 and len(_waiting(groups)) > 1
 
 
