@@ -56,8 +56,8 @@ class Labels:
 
     def __init__(self, function: Function, rows: Index, reads: int = 1) -> None:
         self.function, self.reads = function, reads
-        name = getattr(function, "__name__", type(function).__name__)
-        self.name = "your function" if name == "<lambda>" else f"your function {name.replace('_', ' ')}"
+        name = getattr(function, "__name__", type(function).__name__).replace("_", " ")
+        self.name = "your function" if name == "<lambda>" else f"your function {name}"
         # As many rows as there are neither positions nor answers: no other axis looks like rows.
         count = next(n for n in (3, 4, 5) if n not in (rows.shape[1], reads))
         tried = rows[np.linspace(0, len(rows) - 1, count).round().astype(int)]
