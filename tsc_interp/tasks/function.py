@@ -22,7 +22,6 @@ from math import prod
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
@@ -97,7 +96,7 @@ class Labels:
 
     def _complain(self, row: Index) -> None:
         said = []
-        for what, given in (("rows", torch.from_numpy(row[None])), ("one input", row.tolist())):
+        for what, given in (("rows", _tensor(row[None])), ("one input", row.tolist())):
             try:
                 said.append(f"of {what} it returned {shorten(self.function(given))}")
             except Exception as error:
@@ -109,8 +108,14 @@ class Labels:
         )
 
 
+def _tensor(rows: Index) -> Any:
+    import torch
+
+    return torch.from_numpy(rows)
+
+
 _FORMS: tuple[Callable[[Function, Index], Any], ...] = (
-    lambda function, rows: function(torch.from_numpy(rows)),
+    lambda function, rows: function(_tensor(rows)),
     lambda function, rows: function(rows),
     lambda function, rows: [function(row) for row in rows.tolist()],
     lambda function, rows: [function(row) for row in rows],
@@ -119,8 +124,8 @@ _FORMS: tuple[Callable[[Function, Index], Any], ...] = (
 
 def _classes(returned: Any, count: int) -> Classes | None:
     """What a function returned as classes `[row read]`; None where it is no such thing."""
-    if isinstance(returned, torch.Tensor):
-        returned = returned.cpu().numpy()
+    if hasattr(returned, "detach"):  # a tensor
+        returned = returned.detach().cpu().numpy()
     try:
         found = np.asarray(returned)
     except ValueError:  # rows of different lengths
