@@ -28,7 +28,9 @@ def _named(name: str) -> Report:
     card = dataclasses.replace(
         model.card, name=name, source=f"{name}.safetensors", provenance={name: {name: name}}
     )
-    renamed = dataclasses.replace(model, card=card, not_run={"cone": f"because of {name}"})
+    renamed = dataclasses.replace(
+        model, card=card, checkpoint=None, not_run={"cone": f"because of {name}"}
+    )
     renamed.__dict__["sections"] = model.sections
     return Report((renamed,))
 

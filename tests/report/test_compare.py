@@ -128,5 +128,5 @@ def test_the_map_of_differences() -> None:
 def test_models_without_a_common_playground_get_a_page_that_says_why() -> None:
     other = random_checkpoint(ClassifierConfig(n_letters=5), seed=0)
     report = tsc.analyze("walkthrough", "ab", probes="specialization", compare=other)
-    page = report.to_page(plotlyjs="cdn")
+    page = report.to_html(plotlyjs="cdn")
     assert "There is no playground for this: a comparison shows both models the same" in page

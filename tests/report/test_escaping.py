@@ -74,7 +74,8 @@ def renamed(model: tsc.report.ModelReport, name: str) -> Report:
     card = dataclasses.replace(
         model.card, name=name, source=f"{name}.safetensors", provenance={name: {name: name}}
     )
-    return Report((dataclasses.replace(model, card=card, not_run={"cone": f"because of {name}"}),))
+    bare = dataclasses.replace(model, card=card, checkpoint=None)
+    return Report((dataclasses.replace(bare, not_run={"cone": f"because of {name}"}),))
 
 
 def markdown_is_ours(report: Report, name: str) -> None:

@@ -33,13 +33,8 @@ from tsc_interp.results.base import worst_first
 from tsc_interp.strings import LETTERS
 
 
-def render_html(
-    report: ReportContent, *, plotlyjs: str = "inline", with_playground: bool = False
-) -> str:
-    """The page; `with_playground` adds the model to try out at the end, if the report knows it.
-
-    A run's page opens with its training. A probe that ran on no model has no card.
-    """
+def render_html(report: ReportContent, *, plotlyjs: str = "inline") -> str:
+    """The page. A run's opens with its training. A probe that ran on no model has no card."""
     names = [n for n in report.probe_names() if any(n in model.sections for model in report.models)]
     return render_page(
         "page.html",
@@ -50,7 +45,7 @@ def render_html(
         difference_map=difference_picture(report),
         fronts=[front(model) for model in report.models],
         sections=[_section(report, name) for name in sorted(names, key=lambda n: n != "dynamics")],
-        tryout=_playground(report) if with_playground else None,
+        tryout=_playground(report),
         whole_command=command(report),
     )
 

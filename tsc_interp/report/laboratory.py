@@ -90,7 +90,7 @@ class LabReport(SavedReport):
         """Return the directory that `save` writes to by default."""
         return Path("tsc-report") / f"lab-{self.laboratory.name}"
 
-    def to_page(self, *, plotlyjs: str = "inline") -> str:
+    def to_html(self, *, plotlyjs: str = "inline") -> str:
         """Return the page as HTML."""
         from tsc_interp.report.commands import lab_command, lab_python
         from tsc_interp.report.html import part_of, render_page

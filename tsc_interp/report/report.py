@@ -61,16 +61,10 @@ class Report(ReportContent, SavedReport):
         return Path("tsc-report") / "-and-".join(slug(model.card.name) for model in self.models)
 
     def to_html(self, *, plotlyjs: str = "inline") -> str:
-        """Return the page as HTML."""
+        """Return the page, with the model to try out if the report still knows it."""
         from tsc_interp.report.html import render_html
 
         return render_html(self, plotlyjs=plotlyjs)
-
-    def to_page(self, *, plotlyjs: str = "inline") -> str:
-        """As it is saved: with the model to try out, if the report still knows it."""
-        from tsc_interp.report.html import render_html
-
-        return render_html(self, plotlyjs=plotlyjs, with_playground=True)
 
     def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
         """`images` maps a figure's anchor to the file that shows it."""

@@ -47,8 +47,8 @@ class SavedReport(Displayed):
         """Print the findings that matter first; with `tables`, every finding and every table."""
 
     @abstractmethod
-    def to_page(self, *, plotlyjs: str = "inline") -> str:
-        """The HTML page as it is saved."""
+    def to_html(self, *, plotlyjs: str = "inline") -> str:
+        """The page as HTML."""
 
     @abstractmethod
     def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
@@ -110,7 +110,7 @@ class SavedReport(Displayed):
 
             pictures = write_images(self.drawings(), folder / IMAGES, images)
         renderers: dict[str, Callable[[], str]] = {
-            "html": lambda: self.to_page(plotlyjs=plotlyjs),
+            "html": lambda: self.to_html(plotlyjs=plotlyjs),
             "md": lambda: self.to_markdown(images=pictures),
             "json": lambda: self.to_json() + "\n",
         }
