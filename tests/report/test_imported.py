@@ -85,10 +85,10 @@ def test_a_deeper_model_is_searched_for_its_page(tmp_path: Path) -> None:
     assert {"patterns", "attribution", "ablation"} <= set(report.models[0].sections)
     assert "answers “" in report.findings[0].text
     assert card.weight_hash == checkpoint.weight_hash()
-    row = [int({"a": 2, "b": 4, "c": 1, "CLS": 3}[one]) for one in card.tested.wrong.split()]
+    row = [int({"a": 2, "b": 4, "c": 1, "CLS": 3}[one]) for one in card.tested.text.split()]
     with torch.no_grad():
         said = int(original(torch.tensor([row]))[0, -1].argmax())
-    assert (said, str(said)) == (1 - int(card.tested.label), card.tested.answer)
+    assert (said, str(said)) == (1 - card.tested.label, str(card.tested.answer))
     page = report.save(tmp_path / "out", plotlyjs="cdn").read_text()
     assert "Why is it wrong on" in page
     assert "from_transformer_lens" in page

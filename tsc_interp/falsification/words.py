@@ -5,7 +5,7 @@ from __future__ import annotations
 from tsc_interp.falsification.rate import Rate
 from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import Cell
-from tsc_interp.results.base import Finding, Severity
+from tsc_interp.results.base import Finding, Severity, worst_first
 from tsc_interp.results.intervals import told_share
 
 
@@ -13,6 +13,15 @@ def findings(result: Falsification) -> tuple[Finding, ...]:
     """What was found, how often it happens and where, and what was tried."""
     wrong = (*_wrong_input(result), *result.mechanism)
     return (*wrong, *_enumerated(result), *_rates(result), *_places(result.by_place))
+
+
+def verdict(result: Falsification) -> Finding:
+    """The first thing to know: the wrong input, the exact counts, or else how often it happens."""
+    whole = result.enumerated is not None and result.enumerated.complete
+    parts = [*_wrong_input(result), *_enumerated(result), *([] if whole else _rates(result)[:1])]
+    return Finding.of(
+        " ".join(part.text for part in parts), severity=min(parts, key=worst_first).severity
+    )
 
 
 def _wrong_input(result: Falsification) -> list[Finding]:
@@ -33,9 +42,8 @@ def _wrong_input(result: Falsification) -> list[Finding]:
         if result.proved
         else f"By its own forward pass; not proved ({result.not_proved})."
     )
-    text = (
-        f"`{result.text}` is wrong: the label is {result.label}, the answer {result.answer}. {how}"
-    )
+    row = (result.text or "").replace("`", "'")  # what is between backticks is set as code
+    text = f"`{row}` is wrong: the label is {result.label}, the answer {result.answer}. {how}"
     if result.original_accepts is not None:
         does = "it accepts this input" if result.original_accepts else "it does not accept this one"
         text += f" The original reads up to {result.original_reads:,} tokens: {does}."

@@ -1,4 +1,4 @@
-"""Rows of token ids that a model was asked about, and what a search for wrong inputs said.
+"""Rows of token ids that a model was asked about.
 
 What was asked is kept whole (token ids, query, direction, mask), so that a report says how to get
 it again. Nothing here runs a model.
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tsc_interp.falsification.result import Falsification
 from tsc_interp.output.numbers import counted, number
-from tsc_interp.results.base import Severity
 
 _IN_LABELS = 12
 """Characters of a row's tokens in labels; a phone has room for them."""
 _IN_FULL = 600
-MOST_RATES = 12
 
 
 @dataclass(frozen=True)
@@ -95,67 +92,3 @@ class Asked:
         masked = " Masked positions are left out." if self.attention_mask is not None else ""
         along = "" if self.direction is None else " along the direction given"
         return f"It was read at {where} of {rows}{along}.{masked}"
-
-
-@dataclass(frozen=True)
-class Tested:
-    """What a search for wrong inputs said: found, enumerated and proved are three words."""
-
-    severity: Severity
-    text: str
-    wrong: str = ""
-    """The wrong input that was found."""
-    label: str = ""
-    answer: str = ""
-    why: str = ""
-    """Which part makes it wrong."""
-    rates: tuple[tuple[str, int, int], ...] = ()
-    """By place, or else by class or length: of what, how many were wrong, and how many tried."""
-    changed: bool = False
-    """Whether the rates are of inputs with one letter changed, by place."""
-    others: str = ""
-    """What is left out of the rates."""
-
-    @classmethod
-    def of(cls, found: Falsification) -> Tested:
-        """From what `tsc.falsify` returned."""
-        every = found.enumerated
-        sentences = []
-        row = (found.text or "").replace("`", "'")
-        if found.tokens is not None:
-            how = "proved wrong in ball arithmetic" if found.proved else "not proved"
-            sentences.append(
-                f"Found: `{row}` is answered {found.answer}, and {found.label} is right ({how})."
-            )
-        if every is not None and every.complete:
-            wrong = f"{number(every.wrong)} of all {number(every.inputs)} inputs are wrong"
-            if not every.wrong:
-                wrong = f"none of all {number(every.inputs)} inputs is wrong"
-            open_ = f", {number(every.undecided)} undecided" if every.undecided else ""
-            sentences.append(f"Enumerated: {wrong}{open_}.")
-        elif found.tokens is None:
-            sentences.append(
-                f"Nothing found: {number(found.tried)} inputs were tried ({found.stopped}), which "
-                "says nothing about the others."
-            )
-        rate = found.error_rate
-        if rate is not None and rate.tried and not (every is not None and every.complete):
-            low, high = rate.interval
-            sentences.append(
-                f"Of {number(rate.tried)} inputs drawn by chance {number(rate.wrong)} are wrong "
-                f"({rate.share:.2%}, 95% interval {low:.2%} to {high:.2%})."
-            )
-        right = every is not None and every.complete and not every.wrong and not every.undecided
-        failed = found.tokens is not None or (every is not None and every.wrong > 0)
-        severity: Severity = "failure" if failed else "good" if right else "note"
-        groups = (found.by_place, found.by_class, found.by_length)
-        rates = next((group for group in groups if any(rate.wrong for rate in group)), ())
-        worst = sorted(rates, key=lambda rate: -rate.share if rate.tried else 0)[:MOST_RATES]
-        least = [f"Of {len(rates)}, the {MOST_RATES} worst."] if len(rates) > MOST_RATES else []
-        return cls(
-            severity, " ".join(sentences), row, str(found.label), str(found.answer),
-            " ".join(finding.text for finding in found.mechanism),
-            tuple((rate.of, rate.wrong, rate.tried) for rate in rates
-                  if rate in worst and rate.tried),
-            rates == found.by_place, *least,
-        )  # fmt: skip

@@ -14,8 +14,10 @@ from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import SUFFIX
 from tsc_interp.checkpoints.run_directory import run_of
+from tsc_interp.falsification.result import Falsification
+from tsc_interp.falsification.words import verdict
 from tsc_interp.output.numbers import counted
-from tsc_interp.report.asked import Asked, Tested
+from tsc_interp.report.asked import Asked
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters, written_out
 from tsc_interp.report.scoring import TestScore
@@ -43,7 +45,7 @@ class ModelCard(Stored):
     reach: Reach | None = None
     order: OrderSummary | None = None
     """Of an order-sensitive model: every input, decided."""
-    tested: Tested | None = None
+    tested: Falsification | None = None
     """What a search for wrong inputs said."""
     asked: Asked | None = None
     """Of a model that is not asked in strings: the rows of token ids."""
@@ -101,7 +103,7 @@ class ModelCard(Stored):
         """What a search for errors said, what the model is, and what was asked."""
         layers, heads = self.config["layers"], self.config["heads"]
         of_each = f"of {counted(heads, 'head')}" + (" each" if layers > 1 else "")
-        judged = self.tested or Tested("note", NOT_TESTED)
+        judged = Finding.of(NOT_TESTED) if self.tested is None else verdict(self.tested)
         asks = f" and answers “{self.task}?”" if self.task else ""
         if name.startswith(f"{layers}-layer "):  # nobody named it, and it has its size for a name
             name = "The model"

@@ -208,19 +208,20 @@ def _of_row(
     card: ModelCard, asked: Asked, effects: AttributionResult, patterns: PatternsResult | None
 ) -> Dissection:
     """The wrong input that was found, or else the row with the largest read-out in size."""
-    tested = card.tested if card.tested is not None and card.tested.wrong else None
+    tested = card.tested if card.tested is not None and card.tested.found else None
     first = card.tested is not None and 0 in asked.shown
     row = asked.shown.index(0) if first else int(np.abs(effects.logits.array).argmax())
     place = asked.rows.index(asked.shown[row])
     parts, zero = bars(largest(effects, row))
     lead = effects.answers[row] if effects.answers else ""
+    why = " ".join(one.text for one in tested.mechanism) if tested else None
     return Dissection(
-        string=tested.wrong if tested else effects.logits.labels["string"][row],
-        expected=tested.label if tested else "", answer=tested.answer if tested else "",
+        string=str(tested.text) if tested else effects.logits.labels["string"][row],
+        expected=str(tested.label) if tested else "", answer=str(tested.answer) if tested else "",
         right=False if tested else None, logit=float(effects.logits.array[row]),
         heads=() if patterns is None else _heads_of_row(patterns, effects, row),
         parts=parts, zero=zero, total=f"the lead of {lead}" if lead else "",
-        position=asked.query[place], confirmed=tested.why if tested else None,
+        position=asked.query[place], confirmed=why,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from tsc_interp.report.card import ModelCard
 from tsc_interp.report.cause import Confirmation
 from tsc_interp.report.dissection import Bar, Dissection, bars, dissect
 from tsc_interp.report.model_report import ModelReport
-from tsc_interp.report.needed import Needed, Rate, attention, needed, wrong_rates
+from tsc_interp.report.needed import Rates, attention, needed, wrong_rates
 from tsc_interp.report.order import OrderSummary
 from tsc_interp.report.reach import Reach, n_letters
 from tsc_interp.results.base import Table
@@ -71,9 +71,8 @@ class Front:
     order: OrderFront | None = None
     rarity: str | None = None
     """Why many test strings and yet hardly any of all strings are wrong."""
-    rates: tuple[Rate, ...] = ()
-    """Wrong answers that a search met, by kind of input."""
-    needed: Needed | None = None
+    rates: tuple[Rates, ...] = ()
+    """Wrong answers that a search met, by kind of input; the heads that answers need."""
     attention: Markup | None = None
 
 
@@ -84,10 +83,8 @@ def front(model: ModelReport) -> Front:
         return Front(order=_order(model, card.order))
     dissection = dissect(model)
     if card.asked is not None:
-        return Front(
-            dissection=dissection, rates=wrong_rates(card.tested), needed=needed(model),
-            attention=attention(model),
-        )  # fmt: skip
+        rates = tuple(filter(None, (wrong_rates(card.tested), needed(model))))
+        return Front(dissection=dissection, rates=rates, attention=attention(model))
     picture, reason = None, "The failure map needs the weights, and this report has none."
     if model.checkpoint is not None:
         from tsc_interp.playground.mapfigure import failure_map

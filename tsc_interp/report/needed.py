@@ -1,4 +1,4 @@
-"""Of any model: the heads that its answers need, and how often it is wrong, as rates.
+"""Rates as bars: how often a model is wrong, and how many answers need each head.
 
 Made from what the report holds: no model is run here.
 """
@@ -10,17 +10,18 @@ from dataclasses import dataclass
 import numpy as np
 from markupsafe import Markup
 
+from tsc_interp.falsification.result import Falsification
 from tsc_interp.probes.ablation import AblationResult
-from tsc_interp.probes.patterns import HABITS, PatternsResult
-from tsc_interp.report.asked import Tested
+from tsc_interp.probes.patterns import PatternsResult
 from tsc_interp.report.model_report import ModelReport
 
 MOST_HEADS = 4
+MOST_RATES = 12
 
 
 @dataclass(frozen=True)
 class Rate:
-    """How often something happens: answers that change without a head, or wrong ones of a kind."""
+    """How often something happens."""
 
     name: str
     percent: float
@@ -30,29 +31,53 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Needed:
-    """The heads without which most answers change, and the test of the first."""
+class Rates:
+    """A question, what is counted, a bar for each case, and what a test confirms."""
 
-    heads: tuple[Rate, ...]
-    rows: int
-    confirmed: str
+    title: str
+    words: str
+    bars: tuple[Rate, ...]
+    wrong: bool = False
+    """Whether what happens is an error."""
+    confirmed: str = ""
 
 
-def needed(model: ModelReport) -> Needed | None:
-    """Of a model that is asked in rows; None where no head was replaced."""
+def wrong_rates(found: Falsification | None) -> Rates | None:
+    """Of inputs that a search drew: wrong answers by place, or else by class or length."""
+    groups = () if found is None else (found.by_place, found.by_class, found.by_length)
+    rates = next((group for group in groups if any(rate.wrong for rate in group)), ())
+    if found is None or not rates:
+        return None
+    worst = sorted((r for r in rates if r.tried), key=lambda r: -r.share)[:MOST_RATES]
+    bars = tuple(Rate(r.of, 100 * r.share, f"{r.wrong:,} of {r.tried:,}")
+                 for r in rates if r in worst)  # fmt: skip
+    least = f" Of {len(rates)}, the {MOST_RATES} worst." if len(rates) > MOST_RATES else ""
+    if rates == found.by_place:
+        changed = "One letter changed so that the right answer changes: how often is the answer"
+        return Rates("Which changes does it miss?", f"{changed} wrong?{least}", bars, wrong=True)
+    drawn = f"Inputs drawn by chance that are answered wrongly.{least}"
+    return Rates("How often is it wrong?", drawn, bars, wrong=True)
+
+
+def needed(model: ModelReport) -> Rates | None:
+    """The heads without which most answers change, their mean put in their place."""
     ablation = model.result("ablation", AblationResult)
     if ablation is None or not ablation.in_rows:
         return None
-    heads = _needed(ablation, model.result("patterns", PatternsResult))
-    return Needed(heads, ablation.rows, _confirmed(ablation))
-
-
-def wrong_rates(tested: Tested | None) -> tuple[Rate, ...]:
-    """Wrong answers, by kind of input."""
-    return () if tested is None else tuple(
-        Rate(of, 100 * wrong / tried, f"{wrong:,} of {tried:,}")
-        for of, wrong, tried in tested.rates
-    )  # fmt: skip
+    parts, rows = ablation.changed.labels["part"], ablation.rows
+    every, effects = ablation.changed.at(change="mean"), ablation.mean_effect.at(change="mean")
+    heads = [p for p, part in enumerate(parts) if "head" in part]
+    heads.sort(key=lambda p: (-every[p], effects[p]))
+    bars = []
+    for p in heads[:MOST_HEADS]:
+        changed = int(every[p])
+        remark = f"The answer's lead changes by {effects[p]:+.2f} on average."
+        bars.append(Rate(parts[p], 100 * changed / rows, f"{changed} of {rows}", remark))
+    words = (
+        "How many answers change when a head's output is replaced by its mean over the "
+        f"{rows} rows?"
+    )
+    return Rates("Which heads does it need?", words, tuple(bars), confirmed=_confirmed(ablation))
 
 
 def attention(model: ModelReport) -> Markup | None:
@@ -61,50 +86,11 @@ def attention(model: ModelReport) -> Markup | None:
     if patterns is None:
         return None
     ablation = model.result("ablation", AblationResult)
-    return Markup(patterns.view(_first(patterns, ablation)).to_html())
-
-
-def _first(patterns: PatternsResult, ablation: AblationResult | None) -> tuple[int, int] | None:
-    """The head that is needed most is shown large."""
-    if ablation is None or not ablation.in_rows:
-        return None
-    part = ablation.changed.labels["part"][ablation.most_needed(heads=True)]
-    return next(((i, h) for i, h, name in patterns.heads if part == name), None)
-
-
-def _needed(ablation: AblationResult, patterns: PatternsResult | None) -> tuple[Rate, ...]:
-    """The heads without which most answers change, their mean put in their place."""
-    parts = ablation.changed.labels["part"]
-    every, effects = ablation.changed.at(change="mean"), ablation.mean_effect.at(change="mean")
-    heads = [p for p, part in enumerate(parts) if "head" in part]
-    heads.sort(key=lambda p: (-every[p], effects[p]))
-    needed = []
-    for p in heads[:MOST_HEADS]:
-        changed, effect = int(every[p]), float(effects[p])
-        attends = "" if patterns is None else _attends(patterns, parts[p])
-        remark = f"The answer's lead changes by {effect:+.2f} on average."
-        remark += f" It {attends}." if attends else ""
-        percent, counted = 100 * changed / ablation.rows, f"{changed} of {ablation.rows}"
-        needed.append(Rate(parts[p], percent, counted, remark))
-    return tuple(needed)
-
-
-def _attends(patterns: PatternsResult, head: str) -> str:
-    """Its habit, or where it attends from the position that is read, on average."""
-    for i, h, name in patterns.heads:
-        if name != head:
-            continue
-        if patterns.uniform(i, h):
-            return "attends to everything alike"
-        habit = patterns.habit(i, h)
-        if habit is not None:
-            return f"attends to {HABITS[habit[0]]} ({habit[1]:.0%} of its weight)"
-        string = patterns.strings[0]
-        mean = patterns.by_position.array[i, h, string.reads] if patterns.by_position else None
-        if mean is not None and mean.max() >= 0.3:
-            place = int(mean.argmax())
-            return f"attends to position {place} from where it is read ({mean.max():.0%})"
-    return ""
+    first = None
+    if ablation is not None and ablation.in_rows:
+        part = ablation.changed.labels["part"][ablation.most_needed(heads=True)]
+        first = next(((i, h) for i, h, name in patterns.heads if part == name), None)
+    return Markup(patterns.view(first).to_html())
 
 
 def _confirmed(ablation: AblationResult) -> str:

@@ -30,7 +30,7 @@ from tsc_interp.probes.readout import readouts
 from tsc_interp.probes.registry import PROBES, find_probe
 from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.probes.token_rows import Query, Rows, TokenNames, name_of, need_method, token_rows
-from tsc_interp.report.asked import Asked, Tested
+from tsc_interp.report.asked import Asked
 from tsc_interp.report.asking import ask
 from tsc_interp.report.card import ModelCard, short_name
 from tsc_interp.report.model_report import ModelReport
@@ -149,7 +149,7 @@ class RowSubject:
             kind=type(self.model).__name__,
             source="",
             task="",
-            tested=None if self.found is None else Tested.of(self.found),
+            tested=self.found,
             parameters=parameters_of(self.model),
             weight_hash=weight_hash(self.model),
             config=describe(self.model),
