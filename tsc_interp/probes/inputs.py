@@ -265,35 +265,30 @@ class Inputs:
     def run(self, *reads: str, written_out: bool = False) -> Pass:
         """Run the model, unless that was done, and keep the activations whose names end so.
 
+        Our classifiers are small: of them all activations are kept, for all probes.
+
         Args:
             reads: Ends of hook names, such as `attn.hook_pattern`.
             written_out: Whether our classifier gets one position per letter, with order or without.
         """
-        known: dict[tuple[str, ...], Pass] = self.once(("passes", written_out), dict)
+        need_method(self.model, "run_with_cache")
+        if self.config is not None:
+            return self.once(("pass", written_out), lambda: _start_classifier(self, written_out))
+        known: dict[tuple[str, ...], Pass] = self.once("passes", dict)
         for names, seen in known.items():
             if set(reads) <= set(names):
                 return seen
-        need_method(self.model, "run_with_cache")
-
-        def wanted(name: str) -> bool:
-            return name.endswith(reads)
-
-        if self.config is None:
-            known[reads] = _start_rows(self, wanted)
-        else:
-            known[reads] = _start_classifier(
-                self.model, self.config, self.given, self.query, wanted, written_out
-            )
+        known[reads] = _start_rows(self, reads)
         return known[reads]
 
 
-def _start_rows(inputs: Inputs, wanted: Callable[[str], bool]) -> Pass:
+def _start_rows(inputs: Inputs, reads: tuple[str, ...]) -> Pass:
     import torch
 
     model, given, rows = inputs.model, inputs.rows, inputs.row_names
     device = device_of(model)
     ids = torch.from_numpy(given.tokens).to(device)
-    options: dict[str, Any] = {"names_filter": wanted}
+    options: dict[str, Any] = {"names_filter": lambda name: name.endswith(reads)}
     if inputs.attention_mask is not None:
         options["attention_mask"] = torch.from_numpy(given.kept).long().to(device)
     try:
@@ -322,31 +317,31 @@ def _start_rows(inputs: Inputs, wanted: Callable[[str], bool]) -> Pass:
     )
 
 
-def _start_classifier(
-    model: Any, config: ClassifierConfig, strings: Any, query: Query | None, names_filter: Any,
-    written_out: bool,
-) -> Pass:  # fmt: skip
+def _start_classifier(inputs: Inputs, written_out: bool) -> Pass:
     import torch
 
-    rows = tuple(config.alphabet.canonical(string) for string in strings)
-    inputs = model.inputs(model.tokens(strings) if written_out else strings)
-    tokens, multiplicity = inputs.tokens.cpu().numpy(), as_array(inputs.multiplicity)
-    if query is None and inputs.reading is not None:
-        at = inputs.reading.cpu().numpy()
+    model, strings = inputs.model, inputs.given
+    config: ClassifierConfig = model.config
+    given = model.inputs(model.tokens(strings)) if written_out else inputs.fed
+    tokens, multiplicity = given.tokens.cpu().numpy(), as_array(given.multiplicity)
+    if inputs.query is None and given.reading is not None:
+        at = given.reading.cpu().numpy()
     else:
-        at = queries(0 if query is None else query, tokens.shape, multiplicity > 0)
+        query = 0 if inputs.query is None else inputs.query
+        at = queries(query, tokens.shape, multiplicity > 0)
     visible = multiplicity > 0
-    if inputs.causal:
+    if given.causal:
         visible &= np.arange(tokens.shape[1]) <= at[:, None]
     elif not config.needs_order:
         # A letter a string lacks still has its key and value, the same as in any other string.
         visible |= tokens >= FIRST_LETTER
     with torch.no_grad():
-        logits, cache = model.run_with_cache(inputs, names_filter=names_filter)
-    factor = score_factor(config, as_array(inputs.lengths))
+        logits, cache = model.run_with_cache(given)
+    factor = score_factor(config, as_array(given.lengths))
     return Pass(
-        rows, tokens, multiplicity, factor, at, visible, logits, cache, config, token_names=None
-    )
+        inputs.row_names, tokens, multiplicity, factor, at, visible, logits, cache, config,
+        token_names=None,
+    )  # fmt: skip
 
 
 def lead(outputs: Tensor, answers: Any) -> Tensor:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from einops import einsum, rearrange
+from einops import einsum
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
@@ -35,19 +35,12 @@ from tsc_interp.strings import FIRST_LETTER
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
-    from tsc_interp.model.inputs import Inputs as ModelInputs
 
 STAGES = ("resid_pre", "attn_out", "resid_mid", "mlp_out", "resid_post")
 MAX_MENU = 16
 """A menu longer than this helps nobody; the table has every head."""
-MOST_BESIDE = 48
-"""Rows of attention weights that fit below each other; more are a panel for each string."""
 Floats = NDArray[np.float64]
 Drawn = tuple[Any, str] | tuple[Any, str, str] | None
-_LOOKS = (
-    "The share of a head's attention that goes to each letter, all copies together. Within a head, "
-    "the shares of a string sum to one."
-)
 
 
 class TraceResult(ProbeResult):
@@ -107,14 +100,14 @@ class TraceResult(ProbeResult):
 
     @shown(
         Drawing(
-            "Both heads at once",
+            "Two heads at once",
             "Each letter is the pair of values it would give alone; each string is the pair CLS "
-            "takes, coordinate by coordinate between the letters it contains.",
-            name="two-heads",
+            "takes, coordinate by coordinate between the letters it contains. Of many heads, these "
+            "two tell the letters apart most.",
         )
     )
-    def both_heads(self) -> Drawn:
-        return self._two_heads() if self._one_number_heads() == 2 else None
+    def two_heads(self) -> Drawn:
+        return self._two_heads() if self._one_number_heads() > 1 else None
 
     @shown(
         Drawing(
@@ -208,40 +201,19 @@ class TraceResult(ProbeResult):
 
     @shown(
         Heat(
-            "Where CLS looks", _LOOKS, share=True, form=".4f", per=("layer",), name="weights",
-            most=MOST_BESIDE, most_written=12,
+            "Where CLS looks",
+            "The share of a head's attention that goes to each letter, all copies together. Within "
+            "a head, the shares of a string sum to one.",
+            share=True, form=".4f", per=("layer",), name="weights", most=48, most_written=12,
         )
     )  # fmt: skip
     def looks(self) -> LabeledArray | None:
         """`[layer head string token]`."""
-        cells = self._looks()
-        return cells if cells is not None and self._fit_beside(cells) else None
-
-    @shown(
-        Heat(
-            "Where CLS looks", _LOOKS, share=True, form=".4f", per=("layer",), name="weights",
-            panels=("string",),
-        )
-    )  # fmt: skip
-    def looks_by_string(self) -> LabeledArray | None:
-        """`[layer string head token]`."""
-        cells = self._looks()
-        if cells is None or self._fit_beside(cells):
-            return None
-        order = ("layer", "string", "head", "token")
-        return LabeledArray.of(
-            cells.array.transpose(0, 2, 1, 3), **{dim: cells.labels[dim] for dim in order}
-        )
-
-    def _looks(self) -> LabeledArray | None:
         if self.weights is None:
             return None
         cells = np.stack([self.weights.at(token=token) for token in self.attended], axis=-1)
         labels = {dim: self.weights.labels[dim] for dim in ("layer", "head", "string")}
         return LabeledArray.of(cells.transpose(0, 2, 1, 3), **labels, token=self.attended)
-
-    def _fit_beside(self, cells: LabeledArray) -> bool:
-        return len(cells.labels["head"]) * len(cells.labels["string"]) <= MOST_BESIDE
 
     @shown(
         Drawing(
@@ -270,16 +242,6 @@ class TraceResult(ProbeResult):
             f"{string} {_digits(values[s, :4].ravel())}" for s, string in enumerate(self.strings)
         )
         return figure, f"Head values: {spoken}."
-
-    @shown(
-        Drawing(
-            "Two heads at once",
-            "Each letter is the pair of values it would give alone; each string is the pair CLS "
-            "takes. Of the model's heads, these two tell the letters apart most.",
-        )
-    )
-    def two_heads(self) -> Drawn:
-        return self._two_heads() if self._one_number_heads() > 2 else None
 
     def _one_number_heads(self) -> int:
         alone = self.value is not None and self.value.shape[-1] == 1
@@ -581,32 +543,58 @@ def _field_of(array: LabeledArray | None) -> Any:
 )
 def trace(inputs: Inputs) -> TraceResult:
     """Each string; of a model with positions CLS only, its weights summed by letter."""
-    import torch
-
     model, strings = inputs.model, inputs.given
     config = need_classifier(model, "trace")
     if not config.has_cls:
         raise UnsupportedError("a trace follows CLS, and here the last letter reads; there is none")
-    given = model.inputs(list(strings))
-    tokens = ("CLS", *config.alphabet.letters)
-    with torch.no_grad():
-        logits, cache = model.run_with_cache(given)
-    seen = _Reader(cache, config.n_layers, tuple(strings), tokens, given)
-    states = seen.states(STAGES, "hook_{}", "stage")
-    assert states is not None
+    run, tokens = inputs.run(), ("CLS", *config.alphabet.letters)
+    layers, dims = range(config.n_layers), range(config.d_model)
+    by_string: dict[str, Any] = {"layer": layers, "string": strings}
+
+    def at_cls(name: str) -> Floats:
+        return np.stack([run.at_query(f"blocks.{i}.{name}") for i in layers])
+
+    def everywhere(name: str) -> Floats:
+        return np.stack([run.activation(f"blocks.{i}.{name}") for i in layers])
+
+    def states(axis: str, hooks: Mapping[str, str]) -> LabeledArray | None:
+        """`[layer name string token dim]`; None if the model shows none of these."""
+        there = {name: hook for name, hook in hooks.items() if f"blocks.0.{hook}" in run.cache}
+        if not there:
+            return None
+        if config.needs_order:
+            every = np.stack([at_cls(hook)[:, :, None] for hook in there.values()], 1)
+        else:
+            every = np.stack([everywhere(hook) for hook in there.values()], 1)
+        places = {"string": strings, "token": tokens[: every.shape[3]], "dim": dims}
+        return LabeledArray.of(every, layer=layers, **{axis: there}, **places)
+
     attention: dict[str, Any] = {}
     if config.has_attention:
+        heads, components = range(config.n_heads), range(config.d_head)
+        ids = [0, *range(FIRST_LETTER, FIRST_LETTER + config.n_letters)]
+        members = run.tokens[:, :, None] == ids
+        pattern = np.stack([run.pattern(i) for i in layers])
+        weights = einsum(pattern, members, "layer string head key, string key token -> "
+                         "layer string head token")  # fmt: skip
+        by_head = {**by_string, "head": heads}
         attention = {
-            "weights": seen.weights(),
-            "head_values": seen.at_cls("attn.hook_z", "head", "component"),
-            "value_field": value_field(model, cache),
+            "weights": LabeledArray.of(weights, **by_head, token=tokens),
+            "head_values": LabeledArray.of(at_cls("attn.hook_z"), **by_head, component=components),
+            "value_field": value_field(model, run.cache),
         }
         if not config.needs_order:
+            places = {**by_string, "token": tokens, "head": heads, "component": components}
             attention |= {
-                name: seen.everywhere(f"attn.hook_{name[0]}", "head", "component")
+                name: LabeledArray.of(everywhere(f"attn.hook_{name[0]}"), **places)
                 for name in ("query", "key", "value")
             }
-            attention["scores"] = seen.scores()
+            # A letter that k copies stand for has log k added to its score.
+            present = run.multiplicity[:, None] > 0
+            scores = everywhere("attn.hook_attn_scores")[:, :, :, 0]
+            scores = scores - np.log(np.where(present, run.multiplicity[:, None], 1.0))
+            scores = np.where(present, scores, np.nan)
+            attention["scores"] = LabeledArray.of(scores, **by_head, token=tokens)
     notes = {
         "No head is drawn: this model has no attention.": not config.has_attention,
         "Queries, keys, values and scores are not drawn: this model sees order, so equal letters "
@@ -615,97 +603,34 @@ def trace(inputs: Inputs) -> TraceResult:
         f"With {config.n_layers} layers, what a letter is in a later layer depends on the whole "
         "string; keys and values are drawn for the first layer only.": config.n_layers > 1,
     }  # fmt: skip
-    dims = range(config.d_model)
     sizes = {
         name: (float(weight.square().mean().sqrt()), float(weight.abs().max()))
         for name, weight in model.state_dict().items()
     }
+    stream = states("stage", {stage: f"hook_{stage}" for stage in STAGES})
+    assert stream is not None
+    neurons = None
+    if config.has_mlp:
+        post = at_cls("mlp.hook_post")
+        neurons = LabeledArray.of(post, **by_string, neuron=range(config.d_mlp))
     return TraceResult(
         not_applicable=that_hold(notes),
         task=config.question,
-        logits=LabeledArray.of(logits.numpy(), string=strings),
+        logits=LabeledArray.of(run.logits.numpy(), string=strings),
         labels=tuple(config.classes(strings).tolist()),
         embeddings=LabeledArray.of(
             model.W_E.detach().numpy(), token=config.alphabet.token_names, dim=dims
         ),
         readout=LabeledArray.of(model.W_U.detach().numpy()[:, 0], dim=dims),
-        states=states,
-        normed=seen.states(("attention", "MLP"), "{}.hook_normalized", "reader"),
-        neurons=seen.at_cls("mlp.hook_post", "neuron") if config.has_mlp else None,
+        states=stream,
+        normed=states("reader", {"attention": "ln1.hook_normalized", "MLP": "ln2.hook_normalized"}),
+        neurons=neurons,
         magnitudes=LabeledArray.of(
             list(sizes.values()), weight=sizes, statistic=("root mean square", "largest")
         ),
-        residual_field=residual_field(model, cache),
+        residual_field=residual_field(model, run.cache),
         **attention,
     )
-
-
-class _Reader:
-    """Cached activations of all layers as labelled arrays."""
-
-    def __init__(
-        self, cache: Any, n_layers: int, strings: tuple[str, ...], tokens: tuple[str, ...],
-        inputs: ModelInputs,
-    ) -> None:  # fmt: skip
-        self.cache, self.layers = cache, range(n_layers)
-        self.strings, self.tokens, self.inputs = strings, tokens, inputs
-        first = [0] * len(strings)
-        self.cls = first if inputs.reading is None else inputs.reading.tolist()
-
-    def _stack(self, name: str) -> NDArray[np.float64]:
-        import torch
-
-        layers = [self.cache[f"blocks.{layer}.{name}"] for layer in self.layers]
-        return torch.stack(layers).double().numpy()
-
-    def _labelled(self, values: NDArray[np.float64], *axes: str) -> LabeledArray:
-        """Axes that are not known by name are numbered."""
-        known: dict[str, Any] = {
-            "layer": self.layers, "string": self.strings, "token": self.tokens
-        }  # fmt: skip
-        sizes = zip(axes, values.shape, strict=True)
-        return LabeledArray.of(values, **{axis: known.get(axis, range(n)) for axis, n in sizes})
-
-    def at_cls(self, name: str, *trailing: str) -> LabeledArray:
-        return self._labelled(self._at_cls(self._stack(name)), "layer", "string", *trailing)
-
-    def _at_cls(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """`[layer string pos ...]` where each string's CLS stands."""
-        return np.stack([values[:, row, at] for row, at in enumerate(self.cls)], axis=1)
-
-    def everywhere(self, name: str, *trailing: str) -> LabeledArray:
-        return self._labelled(self._stack(name), "layer", "string", "token", *trailing)
-
-    def weights(self) -> LabeledArray:
-        every = self._stack("attn.hook_pattern")
-        pattern = self._at_cls(rearrange(every, "layer string head q k -> layer string q head k"))
-        ids = [0, *range(FIRST_LETTER, FIRST_LETTER + len(self.tokens) - 1)]
-        members = self.inputs.tokens.numpy()[:, :, None] == ids
-        summed = einsum(
-            pattern, members, "layer string head key, string key token -> layer string head token"
-        )
-        return self._labelled(summed, "layer", "string", "head", "token")
-
-    def scores(self) -> LabeledArray:
-        scores = self._stack("attn.hook_attn_scores")[:, :, :, 0, :]
-        multiplicity = rearrange(self.inputs.multiplicity.numpy(), "string key -> 1 string 1 key")
-        present = multiplicity > 0
-        raw = scores - np.log(np.where(present, multiplicity, 1.0))
-        return self._labelled(np.where(present, raw, np.nan), "layer", "string", "head", "token")
-
-    def states(self, names: Sequence[str], hook: str, axis: str) -> LabeledArray | None:
-        """`[layer name string token dim]`; None if the model shows none of these."""
-        parts = {"attention": "ln1", "MLP": "ln2"}
-        hooks = {name: hook.format(parts.get(name, name)) for name in names}
-        there = [name for name in names if f"blocks.0.{hooks[name]}" in self.cache]
-        if not there:
-            return None
-        tokens, every = self.tokens, [self._stack(hooks[name]) for name in there]
-        if not self.inputs.compressed:
-            tokens, every = tokens[:1], [self._at_cls(values)[:, :, None] for values in every]
-        values = np.stack(every, axis=1)
-        places = {"string": self.strings, "token": tokens, "dim": range(values.shape[-1])}
-        return LabeledArray.of(values, layer=self.layers, **{axis: there}, **places)
 
 
 # -- the logit over a plane, measured by writing points of a grid into a hook at CLS ---------------
