@@ -77,13 +77,11 @@ def test_figures_are_found_by_place_and_by_name(report):
     drawn = report.figures["margin"]
     assert set(report.figures) == {"trace", "margin", "cone"}
     assert "patterns" not in report.figures
-    assert [figure.name for figure in drawn] == ["flips", "scores", "weights"]
+    assert [figure.name for figure in drawn] == ["flips", "scores"]
     assert drawn["flips"] is drawn[0]
-    assert [figure.name for figure in drawn[1:]] == ["scores", "weights"]
+    assert [figure.name for figure in drawn[1:]] == ["scores"]
     assert report.figures["margin"] is drawn, "drawn once"
-    with pytest.raises(
-        UsageError, match="no figure 'flip'; the figures are flips, scores, weights"
-    ):
+    with pytest.raises(UsageError, match="no figure 'flip'; the figures are flips, scores"):
         drawn["flip"]
     with pytest.raises(
         UsageError, match="no probe 'patterns' in this report; it has trace, margin"

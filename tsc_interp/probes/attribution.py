@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from einops import einsum
@@ -41,9 +41,6 @@ from tsc_interp.results.base import (
     that_hold,
 )
 from tsc_interp.results.views import Heat, Rows, Stack, shown
-
-if TYPE_CHECKING:
-    pass
 
 TOLERANCE = 1e-4
 """How far the sum may be from the read-out, relative to the parts: float32 activations."""
@@ -192,21 +189,19 @@ class AttributionResult(ProbeResult):
             yield Finding.of(text, {"mean effect": size}, head=reader, position=int(place))
         if self.chance is not None:
             yield self._beyond_chance(self.chance)
-        elif self.labels is None:
+            return
+        if self.labels is None:
             sizes = np.abs(self.by_group.array).mean(0)
             name = self.by_group.labels["group"][int(sizes.argmax())]
             text = f"The largest effect is that of {name}: {sizes.max():.4f} in mean size."
             yield Finding.of(text, {"mean size": float(sizes.max())}, part=name)
-            wrong = np.flatnonzero(self.logits.array < 0)
-            if self.answers and len(wrong):
-                yield self._outvoted(int(wrong[0]))
-        else:
-            labels = np.array(self.labels, dtype=bool)
-            if labels.any() and not labels.all():
-                yield self._separation(labels)
-            right = (self.logits.array > 0) == labels
-            if not right.all():
-                yield self._wrong(int((~right).argmax()), right & (labels == labels[~right][0]))
+        elif 0 < sum(self.labels) < len(self.labels):
+            yield self._separation(np.array(self.labels, dtype=bool))
+        wrong = self.logits.array < 0 if self.answers else np.zeros(len(strings), dtype=bool)
+        if self.labels is not None:
+            wrong = (self.logits.array > 0) != np.array(self.labels, dtype=bool)
+        if wrong.any():
+            yield self._wrong(int(wrong.argmax()), wrong)
 
     def _beyond_chance(self, chance: float) -> Finding:
         """Which heads and MLPs do more than any with shuffled weights."""
@@ -234,13 +229,17 @@ class AttributionResult(ProbeResult):
         text = f"From negative to positive strings the mean logit changes by {rise:+.2f}: {parts}."
         return Finding.of(text, {groups[g]: float(difference[g]) for g in order})
 
-    def _wrong(self, row: int, like: np.ndarray) -> Finding:
-        """The logit as a sum, and where it departs from `like`, right strings of the same label."""
-        assert self.labels is not None
+    def _wrong(self, row: int, wrong: np.ndarray) -> Finding:
+        """The logit as a sum, and where it departs from right strings of the same label."""
         string, logit = self.effects.labels["string"][row], float(self.logits.array[row])
-        kind = "false negative" if self.labels[row] else "false positive"
-        text = f"`{string}` is a {kind}: its logit {logit:+.4f} = {self._sum(row)}."
-        numbers: dict[str, Cell] = {"logit": logit}
+        numbers: dict[str, Cell] = {self.total: logit}
+        if self.labels is None:
+            kind = f"is wrong: the lead of class {self.answers[row]}"
+            like = np.zeros(len(wrong), dtype=bool)
+        else:
+            kind = f"is a false {'negative' if self.labels[row] else 'positive'}: its logit"
+            like = ~wrong & (np.array(self.labels) == self.labels[row])
+        text = f"`{string}` {kind} {logit:+.4f} = {self._sum(row)}."
         if like.any():
             change = self.effects.array[row] - self.effects.array[like].mean(0)
             most = int((change if logit > 0 else -change).argmax())
@@ -251,16 +250,6 @@ class AttributionResult(ProbeResult):
             )
             numbers[part] = float(change[most])
         return Finding.of(text, numbers, "failure", string=string)
-
-    def _outvoted(self, row: int) -> Finding:
-        """A string of which another class than the right one has the largest logit."""
-        string, logit = self.effects.labels["string"][row], float(self.logits.array[row])
-        text = (
-            f"`{string}` is wrong: the lead of class "
-            f"{self.answers[row].replace(' over ', ' over class ')} is {logit:+.4f} = "
-            f"{self._sum(row)}."
-        )
-        return Finding.of(text, {"logit difference": logit}, "failure", string=string)
 
     def _sum(self, row: int) -> str:
         """`embedding -4.13, head 0 -1.83, ...`, the smallest of many left to "the rest"."""

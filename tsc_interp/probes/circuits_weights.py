@@ -1,8 +1,8 @@
 """What do the weights of each head say, before any input? OV and QK circuits, and composition.
 
 A head's weights make two maps of the residual stream: `W_OV = W_V W_O`, what it writes for what it
-attends to, and `W_QK = W_Q W_K^T`, how it scores. Read from tokens (rows of `W_E`) or positions
-(rows of `W_pos`), and to the outputs (`W_U`), they are tables:
+attends to, and `W_QK = W_Q W_K^T`, how it scores. Read from tokens (rows of `W_E`), or for scores
+also from positions (rows of `W_pos`), and to the outputs (`W_U`), they are tables:
 
     OV    E W_V W_O W_U                             attending to a token adds this to each output
     QK    (E W_Q + b_Q) (E W_K + b_K)^T / scale     the score a token gives another
@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from math import isqrt
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -48,9 +48,6 @@ from tsc_interp.results.base import (
 )
 from tsc_interp.results.views import Heat, Rows, shown
 from tsc_interp.strings import PAD
-
-if TYPE_CHECKING:
-    pass
 
 MOST_TOKENS = 16
 MOST_POSITIONS = 64
@@ -88,11 +85,6 @@ class CircuitsWeightsResult(ProbeResult):
         Heat("How positions score positions", _MAPS, panels=_HEADS, table=False),
     ]
     """`[layer head query key]`; None without a table of positions."""
-    ov_position: Annotated[
-        LabeledArray | None,
-        Heat("What attending to a position adds to the outputs", _MAPS, panels=_HEADS, table=False),
-    ]
-    """`[layer head position output]`."""
     composition: LabeledArray | None
     """`[by from to]`: Q, K and V composition of an earlier head with a later one, 0 to 1."""
     chance: Number | None
@@ -234,9 +226,6 @@ def circuits_weights(inputs: Inputs) -> CircuitsWeightsResult:
     axes: dict[str, Any] = {"layer": layers, "head": range(len(heads[0]["W_Q"]))}
     places = _places(model, given)
 
-    def ov(rows: Floats) -> Floats:
-        return np.stack([_folded(model, i, rows) @ _ov(w) @ readout for i, w in enumerate(heads)])
-
     def qk(rows: Floats) -> Floats:
         scores = []
         for i, w in enumerate(heads):
@@ -245,14 +234,13 @@ def circuits_weights(inputs: Inputs) -> CircuitsWeightsResult:
             scores.append(q @ k.transpose(0, 2, 1) / attention_scale(model))
         return np.stack(scores)
 
+    ov = np.stack([_folded(model, i, embed) @ _ov(w) @ readout for i, w in enumerate(heads)])
     composition, chance = _composition(heads)
     return CircuitsWeightsResult(
         not_applicable=_not_applicable(model, given, tokens),
         n_layers=model.cfg.n_layers,
-        ov_token=LabeledArray.of(ov(embed), **axes, token=names, output=named),
+        ov_token=LabeledArray.of(ov, **axes, token=names, output=named),
         qk_token=LabeledArray.of(qk(embed), **axes, **{"from": names, "to": names}),
-        ov_position=None if places is None
-        else LabeledArray.of(ov(places), **axes, position=range(len(places)), output=named),
         qk_position=None if places is None
         else LabeledArray.of(qk(places), **axes, query=range(len(places)), key=range(len(places))),
         composition=composition,

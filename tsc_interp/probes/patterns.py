@@ -180,17 +180,11 @@ class PatternsResult(ProbeResult):
                 "equal to within 2% on average."
             )
             yield Finding.of(text, {"uniform heads": len(even)}, head=tuple(even))
-        if rest and self.habits is not None:
-            text = (
-                f"{rest} of {len(heads)} heads {'follows' if rest == 1 else 'follow'} no "
-                "positional rule that explains half of the weight; the view shows each string's "
-                "attention."
-            )
-            yield Finding.of(text, {"heads": len(heads)})
-        elif rest:
+        if rest:
             i, h, name, _ = max(heads, key=lambda head: self.focus.array[head[0], head[1]])
             text = (
-                f"{capital(name)} is the most selective of {len(heads)}: its weights are "
+                f"{rest} of {len(heads)} heads {'follows' if rest == 1 else 'follow'} no rule of "
+                f"position. The most selective head is {name}: its weights are "
                 f"{self.focus.array[i, h]:.0%} away from equal ones."
             )
             yield Finding.of(text, {"heads": len(heads)}, head=name)
