@@ -129,42 +129,33 @@ def test_flags_have_no_type(command: list[str], capsys: pytest.CaptureFixture[st
     assert "bool" not in shown.lower()
 
 
-def test_help_imports_nothing_heavy() -> None:
-    """What makes `--help` fast: asserted as a fact about imports, not as a time."""
+def test_nothing_heavy_is_imported_before_it_is_used() -> None:
+    """What makes commands fast: asserted as a fact about imports, not as a time.
+
+    TransformerLens is for models with hooks, scipy.stats for four letters and more.
+    """
     done = python(
-        "import sys; from tsc_interp.cli import main; main(['--help']);"
-        "heavy = {'torch', 'numpy', 'transformer_lens', 'plotly', 'pydantic', 'scipy', 'flint'};"
-        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
+        "import sys\n"
+        "def without(*names):\n"
+        "    heavy = sorted(set(names) & set(sys.modules))\n"
+        "    assert not heavy, heavy\n"
+        "import tsc_interp\n"
+        "assert 'load' in dir(tsc_interp)\n"
+        "without('numpy', 'torch')\n"
+        "from tsc_interp.cli import main\n"
+        "main(['--help'])\n"
+        "without('pydantic')\n"
+        "main(['verify', '--help'])\n"
+        "without('torch', 'numpy', 'transformer_lens', 'plotly', 'scipy', 'flint')\n"
+        "main(['lab', 'attention', '--help'])\n"
+        "main(['info'])\n"
+        "without('torch', 'plotly')\n"
+        "main(['eval', 'ab'])\n"
+        "assert main(['analyze', '--json', '--quiet']) == 0\n"
+        "without('transformer_lens', 'transformers', 'scipy.stats', 'pandas', 'xarray')"
     )
     assert done.returncode == 0, done.stderr
-
-
-def test_eval_and_info_do_without_transformer_lens() -> None:
-    done = python(
-        "import sys; from tsc_interp.cli import main;"
-        "main(['info']); assert 'torch' not in sys.modules;"
-        "main(['eval', 'ab']); sys.exit('transformer_lens' in sys.modules)"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_analyze_imports_only_what_it_uses() -> None:
-    """TransformerLens is for models with hooks, scipy.stats for four letters and more."""
-    done = python(
-        "import sys; from tsc_interp.cli import main;"
-        "assert main(['analyze', '--json', '--quiet']) == 0;"
-        "heavy = {'transformer_lens', 'transformers', 'scipy.stats', 'pandas', 'xarray'};"
-        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or 0)"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_the_package_imports_nothing_until_used() -> None:
-    done = python(
-        "import sys, tsc_interp; assert 'load' in dir(tsc_interp);"
-        "sys.exit(bool({'numpy', 'torch'} & set(sys.modules)))"
-    )
-    assert done.returncode == 0, done.stderr
+    assert "--draws" in done.stdout
 
 
 def test_every_public_name_exists() -> None:
@@ -176,26 +167,14 @@ def test_every_public_name_exists() -> None:
         _ = tsc_interp.no_such_name
 
 
-def test_completion_offers_bundled_models() -> None:
-    script = Path(sys.executable).parent / "tsc-interp"
-    done = subprocess.run(
-        [script],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "_TSC_INTERP_COMPLETE": "complete_bash",
-            "COMP_WORDS": "tsc-interp eval --checkpoint w",
-            "COMP_CWORD": "3",
-        },
-    )
-    assert done.stdout.split() == ["walkthrough"]
-
-
-def test_no_colour_where_none_is_wanted() -> None:
-    done = python("from tsc_interp.cli import main; main(['eval', 'ab'])", NO_COLOR="1")
-    assert "\x1b[" not in done.stdout
+def test_no_colour_where_none_is_wanted(monkeypatch, capsys) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert main(["eval", "ab"]) == 0
+    assert "\x1b[3" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert main(["eval", "ab"]) == 0
+    assert "\x1b[3" not in capsys.readouterr().out
 
 
 def test_a_closed_pipe_is_no_error() -> None:
@@ -302,6 +281,7 @@ def test_commands_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> No
         ("analyze --probe tr", "trace"),
         ("reproduce wal", "walkthrough"),
         ("analyze --compare man", "many-heads"),
+        ("eval --checkpoint w", "walkthrough"),
     ],
 )
 def test_the_shell_completes_names(

@@ -105,9 +105,10 @@ def test_a_shared_address_restores_the_view(visit: Open) -> None:
     assert shown_logit(again) == pytest.approx(logit("walkthrough", "c"), abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    "fragment",
-    [
+def test_hostile_addresses_change_nothing(visit: Open) -> None:
+    page = visit("walkthrough")
+    address = page.url
+    for fragment in (
         "#s=<img src=x onerror=alert(1)>",
         "#%3Cscript%3Ealert(1)%3C/script%3E=1",
         "#freeze=%3Csvg/onload=alert(1)%3E&mute=99.99",
@@ -115,15 +116,15 @@ def test_a_shared_address_restores_the_view(visit: Open) -> None:
         "#" + "x" * 20_000,
         "#weight=__proto__/0:1&value=constructor.0.a:1",
         "#change=%3Cimg%20src=x%20onerror=alert(1)%3E=zero&change=__proto__=zero",
-    ],
-)
-def test_a_hostile_address_changes_nothing(visit: Open, fragment: str) -> None:
-    page = visit("walkthrough", fragment)
-    assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc{2165}"), abs=1e-5)
-    assert page.is_visible("#notice")
-    assert page.locator("#notice *").count() == 0
-    assert page.locator("img").count() == 0
-    assert page.locator("script").count() == 2
+    ):
+        page.goto("about:blank")
+        page.goto(address.partition("#")[0] + fragment)
+        page.wait_for_selector("html[data-ready=yes]")
+        assert shown_logit(page) == pytest.approx(logit("walkthrough", "abc{2165}"), abs=1e-5)
+        assert page.is_visible("#notice"), fragment
+        assert page.locator("#notice *").count() == 0
+        assert page.locator("img").count() == 0
+        assert page.locator("script").count() == 2
 
 
 def test_downloads_and_copies(visit: Open, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ SAMPLES = {
 """What is computed again, by study: the arguments of `rows`."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_of_the_stored_rows_is_computed_again(name: str) -> None:
     """Equal where the weights are the same to the last bit.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -265,11 +264,6 @@ def test_margins_and_norms_are_those_of_the_weights(made):
         weights = found.checkpoint(row["row"]).weights
         embedded = weights["embed.W_E"].astype(float)
         assert row["norm_W_E"] == pytest.approx(np.linalg.norm(embedded))
-        q, k = (weights[f"blocks.0.attn.W_{name}"].astype(float) for name in "QK")
-        scores = np.einsum("d,hde,lf,hfe->hl", embedded[0], q, embedded[2:], k)
-        order = np.sort(scores, axis=1)
-        assert row["head_letters"] == "".join("abc"[i] for i in scores.argmax(axis=1))
-        assert row["head_margins"] == pytest.approx(order[:, -1] - order[:, -2], rel=1e-4)
         model = tsc.load(f"{found.path}:{row['row']}")
         counts = found.pieces[0].config.training.test.epoch(model.config, 0)
         strings = [model.config.alphabet.write(c) for c in counts]
@@ -298,8 +292,6 @@ def test_any_configuration_has_its_row(here, tmp_path, options):
         assert row["weight_hash"] == run.checkpoint().weight_hash()
         assert row["test_errors"] == run.result.test.errors
         assert (row["verified"] == "no") == bool(row["not_verified"])
-        heads = run.job.config.classifier.n_heads
-        assert len(row["head_letters"] or "") in (0, heads)
 
 
 # -- going on ------------------------------------------------------------------------------------
@@ -370,6 +362,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them(tmp_path):
     (tmp_path / "orphan.py").write_text(ORPHAN)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -529,22 +522,6 @@ def test_weights_that_are_cut_off_are_made_again(here, tmp_path):
     assert main(["runs", str(place), "--limit", str(10**20)]) == 0
 
 
-def test_rows_of_version_1_are_read_beside_new_ones(made, tmp_path):
-    """Version 1 called two columns `settled` and `right_through`."""
-    pl = pytest.importorskip("polars")
-    expected, place = made[0].table(), tmp_path / "old"
-    shutil.copytree(made[0].path, place)
-    (file,) = Sweep.open(place).shards()
-    other = file.with_name(f"{file.stem}-2.parquet")
-    weights_path(place, other.stem).write_bytes(weights_path(place, file.stem).read_bytes())
-    rows = pl.read_parquet(file)
-    old = {"complete": "settled", "verified_length": "right_through"}
-    rows[:2].rename(old).write_parquet(file)
-    rows[2:].write_parquet(other)
-    assert Sweep.open(place).table().equals(expected)
-    assert Sweep.open(place).table("complete and row < 2").height == 2
-
-
 def test_conditions_are_sql_on_columns(made):
     found, _ = made
     assert set(found.table("embedding_init = 'default' and seed > 3")["seed"]) == {4, 5}
@@ -555,6 +532,7 @@ def test_conditions_are_sql_on_columns(made):
             found.table(wrong)
 
 
+@pytest.mark.slow
 def test_the_command_makes_a_sweep_though_its_process_is_killed(tmp_path, capsys):
     file = tmp_path / "quick.toml"
     file.write_text(TOML)

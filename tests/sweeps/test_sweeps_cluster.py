@@ -61,6 +61,7 @@ def leftovers(place: Path) -> list[Path]:
     return [path for path in place.rglob("*") if path.name.startswith(TEMPORARY)]
 
 
+@pytest.mark.slow
 def test_workers_that_run_out_of_disk_fail_their_ensembles_and_nothing_else(
     client, tmp_path, expected
 ):
@@ -79,6 +80,7 @@ def test_workers_that_run_out_of_disk_fail_their_ensembles_and_nothing_else(
     assert found.table(columns=HASHES).equals(expected)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_loses_nothing(client, tmp_path, expected):
     pids = list(client.run(os.getpid).values())
 
@@ -140,6 +142,7 @@ def processes(tmp_path):
         found.kill()
 
 
+@pytest.mark.slow
 def test_a_scheduler_killed_and_started_again_is_gone_on_with(processes, tmp_path, expected):
     """The client reconnects, and what is missing is handed out again."""
 

@@ -59,6 +59,7 @@ def test_the_nine_experiments_are_forty_five_runs_forty_three_of_them_different(
     assert (heads.d_model, heads.n_heads, heads.embedding_init) == (16, 16, "linear_like")
 
 
+@pytest.mark.slow
 def test_every_published_figure_holds(report_runs, capsys):
     """`reproduce --check` on all 45 runs: exit 0, and every published figure checked."""
     code, out, err = run(capsys, "reproduce", "all", "--runs", report_runs, "--check", "--json")
@@ -101,6 +102,7 @@ def test_a_claim_that_does_not_hold_is_exit_code_3(report_runs, capsys, monkeypa
     assert code == 0
 
 
+@pytest.mark.slow
 def test_the_bundled_models_are_what_the_trainer_makes(report_runs):
     """Trained anew, they evaluate the same: logits of the whole test set, and its confusion."""
     rebuilt = train_bundled(report_runs)

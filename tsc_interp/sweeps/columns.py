@@ -4,8 +4,6 @@ The options come first, every field of `ClassifierConfig` and `TrainingConfig` u
 what is nested is joined by `_` (`train_max_length`), and a field that only some kinds of a thing
 have is null for the others. A task is its `task` (kind) and `task_options` (JSON).
 
-Version 2 of the results is the table `RESULTS`; version 1 had other names for two columns
-(`OLD_NAMES`), which are still read. Later versions may add columns, never change one.
 """
 
 from __future__ import annotations
@@ -22,11 +20,10 @@ from tsc_interp.training.config import RunConfig
 
 TABLE_FORMAT = "tsc-interp/sweep-rows"
 TABLE_VERSION = 2
-OLD_NAMES = {"complete": "settled", "verified_length": "right_through"}
 
 NORMS = ("W_E", "W_pos", "W_Q", "W_K", "W_V", "W_O", "W_in", "W_out", "W_U")
 
-RESULTS: dict[str, tuple[type | str, str]] = {
+RESULTS: dict[str, tuple[type, str]] = {
     "row": (int, "the model's number in the sweep: --checkpoint DIR:ROW"),
     "seed": (int, "of the initial weights"),
     "cell": (str, "the grid's options here, as text"),
@@ -53,8 +50,6 @@ RESULTS: dict[str, tuple[type | str, str]] = {
     "first_error_length": (int, "its length"),
     "first_error_label": (int, "its class; of two, 1: a false negative, 0: a false positive"),
     "first_error_logit": (float, "over the reals, rounded; of multiclass models the margin"),
-    "head_letters": (str, "the letter each head of the first layer scores highest"),
-    "head_margins": ("floats", "by how much, over the letter that comes next"),
     **{f"norm_{name}": (float, f"of the weights {name}, over all layers") for name in NORMS},
     **{f"initial_norm_{name}": (float, f"the same of the initial {name}") for name in NORMS},
     "seconds_train": (float, "processor time of the ensemble's training, shared by its models"),
@@ -65,9 +60,9 @@ RESULTS: dict[str, tuple[type | str, str]] = {
 
 
 @cache
-def option_columns() -> dict[str, type | str]:
+def option_columns() -> dict[str, type]:
     """Every option's column and type, read off the configuration's fields."""
-    columns: dict[str, type | str] = {}
+    columns: dict[str, type] = {}
     for part in RunConfig.model_fields.values():
         columns |= dict(_columns(part.annotation, ""))
     return columns
@@ -79,11 +74,11 @@ def options_of(config: RunConfig) -> dict[str, Any]:
     return {name: values.get(name) for name in option_columns()}
 
 
-def schema() -> dict[str, type | str]:
+def schema() -> dict[str, type]:
     return {**{name: kind for name, (kind, _) in RESULTS.items()}, **option_columns()}
 
 
-def _columns(annotation: Any, name: str) -> Iterator[tuple[str, type | str]]:
+def _columns(annotation: Any, name: str) -> Iterator[tuple[str, type]]:
     if name == "task":  # any rule, also one's own: its kind, and the rest as JSON
         yield from (("task", str), ("task_options", str))
         return
@@ -99,7 +94,7 @@ def _columns(annotation: Any, name: str) -> Iterator[tuple[str, type | str]]:
         yield name, _type(annotation)
 
 
-def _type(annotation: Any) -> type | str:
+def _type(annotation: Any) -> type:
     if annotation in (bool, int, float):
         return annotation  # type: ignore[no-any-return]
     if get_origin(annotation) is Literal:

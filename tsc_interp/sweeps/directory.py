@@ -50,7 +50,6 @@ from tsc_interp.files import (
     write_atomically,
 )
 from tsc_interp.output.display import table
-from tsc_interp.sweeps.columns import OLD_NAMES
 from tsc_interp.sweeps.definition import Definition, SweepOptions, SweepPart
 from tsc_interp.sweeps.packing import Flags, Piece, all_pieces, total, wanted
 from tsc_interp.sweeps.tables import frame, polars
@@ -150,13 +149,9 @@ class Sweep:
         pl, shards = polars(), self.shards()
         if not shards:
             raise UsageError(f"{shown(self.path)} has no finished rows yet; run the sweep")
-        columns = frame(()).schema
-        older = {old: columns[new] for new, old in OLD_NAMES.items()}
         rows: LazyFrame = pl.scan_parquet(
-            shards, schema={**columns, **older}, missing_columns="insert", extra_columns="ignore"
+            shards, schema=frame(()).schema, missing_columns="insert", extra_columns="ignore"
         )
-        rows = rows.with_columns(pl.coalesce(pair).alias(pair[0]) for pair in OLD_NAMES.items())
-        rows = rows.drop(older)
         return rows.unique("row", keep="first").sort("row")
 
     def table(self, where: str | None = None, columns: Sequence[str] | None = None) -> DataFrame:

@@ -23,49 +23,7 @@ def figures(found: Analysis) -> list[Figure]:
     drawn = [distribution(factor, found.measure) for factor in found.factors]
     pairs = found.interactions[:_MOST_INTERACTIONS]
     together = [medians(pair, found.measure) for pair in pairs]
-    return drawn + ([parallel(found)] if len(found.factors) > 1 else []) + together
-
-
-_MOST_LINES = 2_000
-
-
-def parallel(found: Analysis) -> Figure:
-    """Every model as a line through its options and its measure: drag along an axis to filter."""
-    names = [factor.name for factor in found.factors]
-    place: dict[int, list[float]] = {}
-    for at, factor in enumerate(found.factors):
-        for value, group in enumerate(factor.groups):
-            for row, measure in zip(group.rows, group.measures, strict=True):
-                place.setdefault(int(row), [0.0] * len(names) + [float(np.log10(measure))])
-                place[int(row)][at] = value
-    rows = sorted(place)
-    drawn = rows[:: -(-len(rows) // _MOST_LINES)] if rows else []
-    lines = np.array([place[row] for row in drawn]).reshape(len(drawn), len(names) + 1)
-    ends = np.floor(lines[:, -1].min(initial=0.0)), np.ceil(lines[:, -1].max(initial=1.0))
-    ticks = np.arange(ends[0], ends[1] + 1)
-    axes = [
-        {"label": factor.name, "values": lines[:, at], "range": [-0.2, len(factor.groups) - 0.8],
-         "tickvals": list(range(len(factor.groups))), "ticktext": [g.value for g in factor.groups]}
-        for at, factor in enumerate(found.factors)
-    ]  # fmt: skip
-    axes.append(
-        {"label": found.measure.removeprefix("length of the "), "values": lines[:, -1],
-         "range": list(ends), "tickvals": ticks, "ticktext": [f"{10**tick:,.0f}" for tick in ticks]}
-    )  # fmt: skip
-    figure = new_figure("", "", height=420)
-    figure.add_parcoords(
-        dimensions=axes, labelfont={"size": 13, "color": INK}, tickfont={"size": 12, "color": INK},
-        line={"color": lines[:, -1], "colorscale": [[0.0, MUTED[2]], [1.0, MUTED[0]]]},
-    )  # fmt: skip
-    longest = max((len(group.value) for group in found.factors[0].groups), default=0)
-    figure.update_layout(margin={"l": 30 + 8 * longest, "r": 60, "t": 60, "b": 30})
-    note = f" Of {len(rows):,} models {len(drawn):,} are drawn." if len(drawn) < len(rows) else ""
-    caption = (
-        "Each line is a model with a first error, coloured by its length. Drag along an axis to "
-        f"keep only the lines through that range; drag an axis's name to move it.{note}"
-    )
-    alt = f"Lines of {len(drawn):,} models through {', '.join(names)} and the {found.measure}."
-    return Figure("parallel", "Every model with a first error", figure, caption, alt)
+    return drawn + together
 
 
 def distribution(factor: Factor, measure: str) -> Figure:

@@ -26,10 +26,7 @@ def polars() -> Any:
 def frame(rows: Sequence[Mapping[str, Any]]) -> DataFrame:
     """Rows with every column of the schema, in its order; what a row does not say is null."""
     pl = polars()
-    types: dict[Any, Any] = {
-        bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String,
-        "floats": pl.List(pl.Float64),
-    }  # fmt: skip
+    types = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String}
     columns = {name: types[kind] for name, kind in schema().items()}
     values = {name: [row.get(name) for row in rows] for name in columns}
     return cast("DataFrame", pl.DataFrame(values, schema=columns))

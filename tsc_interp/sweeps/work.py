@@ -97,7 +97,6 @@ def _rows(task: Task, trained: Sequence[_Trained], seconds: float) -> list[dict[
     """One for each model, in the order of the task."""
     config, weights = task.pieces[0].config, [model.weights for model in trained]
     tests, tested = _timed(measures.tested, config, weights)
-    heads = measures.heads(config.classifier, weights)
     shared = {"seconds_train": seconds / len(weights), "seconds_test": tested / len(weights)}
     rows, index = [], 0
     for piece in task.pieces:
@@ -110,7 +109,7 @@ def _rows(task: Task, trained: Sequence[_Trained], seconds: float) -> list[dict[
                 {
                     "row": row, "seed": seed, **options, **common, **shared,
                     "weight_hash": checkpoint.weight_hash(),
-                    **_training_row(model), **tests[index], **heads[index],
+                    **_training_row(model), **tests[index],
                     **measures.verified(checkpoint, task.options),
                     **measures.norms(model.weights, "norm_"),
                     **measures.norms(model.initial, "initial_norm_"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,30 +22,50 @@ from tsc_interp.training.losses import loss_named
 _AT_ONCE = 1024
 
 
-def evaluate_ensemble(config: RunConfig, many: Sequence[WeightArrays]) -> list[TestResult]:
-    """Models of one shape on the configuration's test set, in count space where that is exact."""
-    classifier, source = config.classifier, config.training.test
-    loss = loss_named(config.training.loss, classifier.n_outputs)
-    engine = engine_for(shape_of(classifier), loss)
+@dataclass(frozen=True)
+class Answered:
+    """What models of one shape say to the strings of a test set."""
+
+    engine: Engine
+    strings: NDArray[np.int64]
+    """Tokens, or counts where that is exact."""
+    classes: Classes
+    """Of each string, the right one."""
+    answers: Classes
+    """`[model string]`."""
+    least: NDArray[np.float32]
+    """`[model]`: how far the right answer is ahead at the worst of the strings."""
+
+
+def answered(config: RunConfig, many: Sequence[WeightArrays]) -> Answered:
+    """Ask every model of an ensemble about the configuration's test set."""
+    outputs, source = config.classifier.n_outputs, config.training.test
+    engine = engine_for(shape_of(config.classifier), loss_named(config.training.loss, outputs))
     parameters = engine.pack(many)
-    predicted = np.concatenate(
-        [
-            answers(engine.logits(parameters, strings), classifier.n_outputs)
-            for strings, _ in batches(engine, source, 0, _AT_ONCE)
-        ],
-        axis=1,
-    )
     strings, classes = labelled(engine, source, 0)
-    sides = range(max(classifier.n_outputs, 2))
+    said, least, start = [], [], 0
+    for batch, labels in batches(engine, source, 0, _AT_ONCE):
+        logits, own = engine.logits(parameters, batch), classes[start : start + len(labels)]
+        said.append(answers(logits, outputs))
+        least.append(ahead(logits, own, outputs).min(axis=1))
+        start += len(labels)
+    worst = np.min(least, axis=0)
+    return Answered(engine, strings, classes, np.concatenate(said, axis=1), worst)
+
+
+def evaluate_ensemble(config: RunConfig, many: Sequence[WeightArrays]) -> list[TestResult]:
+    """Return each model's confusion matrix, and the strings that it gets wrong."""
+    found = answered(config, many)
+    sides = range(max(config.classifier.n_outputs, 2))
     return [
         TestResult(
             confusion_matrix=tuple(
-                tuple(int(((classes == label) & (row == answer)).sum()) for answer in sides)
+                tuple(int(((found.classes == label) & (row == answer)).sum()) for answer in sides)
                 for label in sides
             ),
-            misclassified=_written(engine, strings[classes != row]),
+            misclassified=_written(found.engine, found.strings[found.classes != row]),
         )
-        for row in predicted
+        for row in found.answers
     ]
 
 
