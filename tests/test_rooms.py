@@ -43,6 +43,7 @@ ROOMS = (
     "reproduction",
     "interventions",
     "verification",
+    "formal",
     "pruning",
     "probes",
     "falsification",

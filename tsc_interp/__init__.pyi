@@ -46,6 +46,8 @@ from tsc_interp.verification import check as check
 from tsc_interp.verification import diff as diff
 from tsc_interp.verification import horizon as horizon
 from tsc_interp.verification import verify as verify
+from tsc_interp.formal.theorem import Theorem as Theorem
+from tsc_interp.formal.theorem import theorem as theorem
 
 # changing models, and writing them
 from tsc_interp.interventions.hooks import intervene as intervene

@@ -29,6 +29,7 @@ from tsc_interp.cli import (
     reproduce,
     runs,
     sweep,
+    theorem,
     train,
     verify,
 )
@@ -52,6 +53,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
         "verify": verify.command,
         "falsify": falsify.command,
         "diff": diff.command,
+        "theorem": theorem.command,
     },
     "Change a model": {"intervene": intervene.command, "prune": prune.command},
     "Get a model": {
