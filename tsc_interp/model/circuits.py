@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -26,7 +25,7 @@ class Circuits(Vocabulary):
         return FactoredMatrix(self.W_V, self.W_O)
 
     @property
-    def attn_head_labels(self) -> list[str]:
+    def all_head_labels(self) -> list[str]:
         """`L0H1` and so on, in the order heads are stacked."""
         layers, heads = range(self.config.n_layers), range(self.config.n_heads)
         return [f"L{layer}H{head}" for layer in layers for head in heads]
@@ -57,11 +56,6 @@ class Circuits(Vocabulary):
             total = total + self.b_out[..., :layer, :].sum(-2)
         return total
 
-    @property
-    def n_params_total(self) -> int:
-        """Every weight there is; `cfg.n_params` counts attention and MLP only, as there."""
-        return sum(parameter.numel() for parameter in self.parameters())
-
     def tl_parameters(self) -> dict[str, Tensor]:
         """The weights by HookedTransformer's names, with the zeros it has where we have nothing."""
         zeros: dict[str, Any] = {"pos_embed.W_pos": self.W_pos, "unembed.b_U": self.b_U}
@@ -72,6 +66,3 @@ class Circuits(Vocabulary):
                     names = [f"b_{bias}" for bias in biases]
                     zeros |= {f"blocks.{layer}.{part}.{b}": getattr(component, b) for b in names}
         return zeros | dict(self.named_parameters())
-
-    def tl_named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        yield from self.tl_parameters().items()

@@ -217,10 +217,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
 
     # -- TransformerLens's own -----------------------------------------------------------------
 
-    def get_hook_point(self, hook_name: str) -> Any:
-        """The hook point of that name, or None."""
-        return self.hook_dict.get(hook_name)
-
     def to_transformer_lens(self, n_ctx: int = 256) -> Any:
         """Return this model as a `TransformerBridge` of TransformerLens 4.
 
@@ -229,11 +225,6 @@ class HookedClassifier(Circuits, HookedRootModule):  # type: ignore[misc]
         because TransformerLens's centring of the unembedding would turn a single column into zero.
         """
         return export(self, n_ctx)
-
-    @property
-    def all_head_labels(self) -> list[str]:
-        """Return the names of all heads, as TransformerLens writes them: `L0H0`."""
-        return self.attn_head_labels
 
     def __getattr__(self, name: str) -> Any:
         try:

@@ -56,21 +56,6 @@ class Vocabulary(Classifier):
     def to_single_str_token(self, int_token: int) -> str:
         return self._names(torch.tensor([int_token]))[0]
 
-    def get_token_position(
-        self, single_token: str | int, input: str | Tokens, mode: str = "first", **_: Any
-    ) -> int:
-        """Where a token stands in a string or a row of tokens, CLS being position 0."""
-        token = (
-            self.to_single_token(single_token) if isinstance(single_token, str) else single_token
-        )
-        row = self.tokens(input)[0] if isinstance(input, str) else self._row(input)
-        places = (row == token).nonzero()[:, 0].tolist()
-        if mode not in ("first", "last"):
-            raise UsageError(f"mode is 'first' or 'last', got {mode!r}")
-        if not places:
-            raise UsageError(f"the token {single_token!r} does not occur in {input!r}")
-        return int(places[0] if mode == "first" else places[-1])
-
     def tokens_to_residual_directions(self, tokens: int | str | Tensor) -> Tensor:
         """An output's read-out direction, 0 (yes) where it is the only one: `[... d_model]`."""
         wanted = torch.as_tensor(-1 if isinstance(tokens, str) else tokens)
@@ -80,13 +65,6 @@ class Vocabulary(Classifier):
             raise UsageError(f"this classifier has {have}, whatever it reads; got {tokens!r}")
         directions = self.W_U.movedim(-1, 0)[wanted]
         return directions if wanted.numel() > 1 else directions.reshape(self.W_U.shape[:-1])
-
-    def input_to_embed(
-        self, input: str | Sequence[str] | Tensor, prepend_bos: bool | None = None, **_: Any
-    ) -> tuple[Tensor, Tensor, None, None]:
-        """The residual stream before the first block, the tokens, and two things there are not."""
-        tokens = input if isinstance(input, Tensor) else self.tokens(input)
-        return self(tokens, stop_at_layer=0), tokens.reshape(-1, tokens.shape[-1]), None, None
 
     def _row(self, tokens: Any) -> Tensor:
         ids = torch.as_tensor(tokens)
