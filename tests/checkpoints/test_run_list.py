@@ -114,14 +114,6 @@ def test_bundled_names_and_files_come_first(here):
     assert "seed=0" in load_checkpoint("walkthrough/seed=0").source
 
 
-def test_an_address_works_wherever_a_model_is_taken(here, capsys):
-    report = tsc.analyze("single", ["ab"], probes=["dynamics"])
-    assert report["dynamics"].epochs == [0, 1, 2]
-    assert main(["playground", "-c", "single/seed=3", "--with-history", "-o", "p.html"]) == 0
-    assert main(["info", "-c", "single/seed=3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["provenance"]["seed"] == 3
-
-
 def test_options_only_some_have_are_named_where_they_tell_apart():
     def cells(*tasks):
         return cells_of([flat_options({"classifier": {"task": task}}) for task in tasks])
@@ -172,15 +164,6 @@ TRAIN = ["train", "--name", "mine", "--seeds", "0..1", "--set", "d_model=[2,3]",
          *(part for option in ("max_epochs=2", "train.batches=2", "validation.batches=1",
                                "test.batches=1")
            for part in ("--set", f"training.{option}"))]  # fmt: skip
-
-
-def test_lines_say_which_cell_and_where(tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(TRAIN) == 0
-    out, err = capsys.readouterr()
-    assert "1 of 4: mine d_model=2 seed 0: 2 epochs" in err
-    assert "4 of 4: mine d_model=3 seed 1" in err
-    assert "runs in runs/mine; 'tsc-interp runs' lists them" in out
 
 
 def test_ctrl_c_says_how_to_go_on_and_going_on_says_what_it_found(tmp_path, capsys, monkeypatch):

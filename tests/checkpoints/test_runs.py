@@ -355,7 +355,7 @@ def of_another_epoch(file, other):
 
 
 DAMAGES = {
-    **{f"flip {seed}": flip(seed) for seed in range(3)},
+    **{f"flip {seed}": flip(seed) for seed in range(1)},
     **{kind.__name__: kind for kind in (cut, empty, remove, pipe, nonsense, of_another_seed,
                                         of_another_epoch)},
 }  # fmt: skip
@@ -429,40 +429,6 @@ def test_options_that_are_not_those_of_the_key_are_noticed(clean, tmp_path):
     file.write_bytes(sealed(stored))
     with pytest.raises(RunError, match="run key is not that of its options"):
         RunDirectory.open(file.parent)
-
-
-@pytest.mark.parametrize("taken", [False, True])
-def test_what_is_asked_of_the_lock_in_which_order(taken, tmp_path, monkeypatch):
-    """Whether it is free, and if not, that it is waited for after saying so; two processes really
-    waiting for each other are in the test with kill -9."""
-    told = []
-
-    class Recorded:
-        def __init__(self, path):
-            assert path.parent.is_dir()
-            told.append(path)
-
-        def acquire(self, timeout=None):
-            told.append(f"acquire {timeout}")
-            if taken and timeout is not None:
-                raise Timeout("taken")
-
-        def release(self):
-            told.append("release")
-
-    monkeypatch.setattr(locking, "FileLock", Recorded)
-    place = tmp_path / "deep" / "place"
-    for _ in range(2):  # also when the directory is there already
-        with locking.locked(place, lambda directory: told.append(directory)):
-            told.append("work")
-    once = [place / ".lock", "acquire 0", *([place, "acquire None"] * taken), "work", "release"]
-    assert told == 2 * once
-
-
-def test_a_refused_write_names_the_option_that_chooses_another_place(tmp_path):
-    match = pytest.raises(TscError, match="--out DIR chooses another place")
-    with match, locking.explained(tmp_path, option="--out"):
-        raise OSError(28, "No space left on device")
 
 
 def test_the_lock_is_let_go_when_its_block_fails(tmp_path):
@@ -547,20 +513,6 @@ def test_few_locks_are_held_at_a_time(tmp_path, monkeypatch):
     assert not any(path.name.startswith("damaged") for path in tmp_path.rglob("*"))
 
 
-def test_an_experiment_is_trained_as_it_is(tmp_path):
-    import tsc_interp as tsc
-
-    training = {"max_epochs": 1, "train": {"batches": 2}, "test": {"batches": 1}}
-    experiment = tsc.Experiment.of("grid", [0, 1], {"d_model": [2, 3]}, training)
-    runs = tsc.train(experiment, tmp_path)
-    assert [(run.job.config.classifier.d_model, run.job.seed) for run in runs] == [
-        (2, 0), (2, 1), (3, 0), (3, 1),
-    ]  # fmt: skip
-    for wrong in ("walkthrough", 5, [experiment]):
-        with pytest.raises(TscError, match="or a list of jobs"):
-            tsc.train(wrong, tmp_path)
-
-
 def test_a_run_directory_is_read_without_torch(clean):
     code = (
         "import sys; from tsc_interp.checkpoints.run_directory import RunDirectory;"
@@ -601,13 +553,6 @@ def test_a_full_disk_is_a_clear_error_and_what_was_done_is_kept(clean, tmp_path,
     assert contents(tmp_path) == contents(clean)
 
 
-def test_a_place_that_cannot_be_written_to(tmp_path):
-    (tmp_path / "file").write_text("not a directory")
-    for place in (tmp_path / "file", Path("/proc/no-such-place")):
-        with pytest.raises(RunError, match="cannot write"):
-            train(wanted(seeds=(0,)), place)
-
-
 def test_a_diverged_run_is_finished_and_says_so(tmp_path):
     hot = RunConfig(training=SHORT.replace(learning_rate=1e38))
     bad, good = train([Job("hot", hot, 0), Job("here", CONFIG, 0)], tmp_path)
@@ -617,12 +562,6 @@ def test_a_diverged_run_is_finished_and_says_so(tmp_path):
     assert np.isnan(bad.result.validation_loss)
     assert bad.directory.checkpoint().provenance["epoch"] == 0
     assert bad.directory.result() == bad.result or np.isnan(bad.directory.result().validation_loss)
-
-
-def test_the_short_way_for_scripts(tmp_path):
-    runs = train(ClassifierConfig(d_model=3), tmp_path, seeds=[4, 5], training=SHORT)
-    assert [run.result.seed for run in runs] == [4, 5]
-    assert runs[0].checkpoint_path.exists()
 
 
 def test_positions_must_reach_as_far_as_the_strings():

@@ -57,7 +57,7 @@ def all_interventions(config: ClassifierConfig) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("layers", "cls", "log_n"), list(itertools.product((1, 2), (False, True), (False, True)))
+    ("layers", "cls", "log_n"), [(1, False, False), (1, True, True), (2, True, False)]
 )
 def test_weights_do_what_hooks_do(layers, cls, log_n):
     scale = "sqrt_d_head_log_n" if log_n else "sqrt_d_head"
@@ -73,7 +73,7 @@ def test_weights_do_what_hooks_do(layers, cls, log_n):
     assert moved > 60  # nearly all of them do something
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_several_at_once(seed):
     model = model_of(seed, n_layers=2)
     rng = np.random.default_rng(seed)

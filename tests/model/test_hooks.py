@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import erf, softmax
-from transformer_lens import ActivationCache, FactoredMatrix
+from transformer_lens import ActivationCache
 
 from tests.cases import CONFIGS, POSITIONED
 from tests.model.test_forward import shaken_weights
@@ -21,7 +21,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UnsupportedError, UsageError
 from tsc_interp.model.classifier import open_classifier
 from tsc_interp.model.forward import hook_names
-from tsc_interp.model.hooked import HookedClassifier, load
+from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.initialise import initial_weights, stack_weights
 
 STRINGS = ["aabcde", "b{4}e{9}", "cab", "d"]
@@ -145,23 +145,6 @@ def test_names_and_shapes_are_hooked_transformers(odd_model: HookedClassifier) -
     assert torch.allclose(cache["pattern", 0].sum(-1), torch.ones(batch, heads, pos))
     heads_stack = cache.stack_head_results(layer=1)
     assert torch.allclose(heads_stack.sum(0), cache["attn_out", 0], atol=1e-6)
-
-
-def test_weights_have_a_layer_axis_and_factored_products() -> None:
-    config = ClassifierConfig(n_letters=5, d_model=7, n_heads=3, d_head=2, d_mlp=11, n_layers=4)
-    model = HookedClassifier(config)
-    assert model.W_E.shape == (7, 7)
-    assert model.W_Q.shape == model.W_K.shape == model.W_V.shape == (4, 3, 7, 2)
-    assert model.W_O.shape == (4, 3, 2, 7)
-    assert (model.W_in.shape, model.W_out.shape) == ((4, 7, 11), (4, 11, 7))
-    assert model.W_U.shape == (7, 1)
-    assert isinstance(model.OV, FactoredMatrix)
-    assert torch.allclose(model.OV.AB[2, 1], model.W_V[2, 1] @ model.W_O[2, 1])
-    assert torch.allclose(model.QK.AB[0, 2], model.W_Q[0, 2] @ model.W_K[0, 2].T)
-    assert torch.equal(model.blocks[3].attn.W_Q, model.W_Q[3])
-    assert set(model.state_dict()) == set(config.weight_shapes())
-    assert (model.cfg.d_model, model.cfg.n_heads, model.cfg.n_layers) == (7, 3, 4)
-    assert (model.cfg.d_vocab, model.cfg.d_vocab_out, model.cfg.d_mlp) == (7, 1, 11)
 
 
 def test_what_there_is_not_is_shown_as_zeros() -> None:
@@ -383,9 +366,3 @@ def test_missing_parts_say_so() -> None:
         _ = HookedClassifier(ClassifierConfig(n_heads=0)).W_Q
     with pytest.raises(UnsupportedError, match="no MLP"):
         _ = HookedClassifier(ClassifierConfig(d_mlp=0)).W_in
-
-
-def test_load_and_checkpoint_round_trip() -> None:
-    model = load("many-heads")
-    again = HookedClassifier.from_checkpoint(model.to_checkpoint())
-    assert torch.equal(model(["ab{7}c"]), again(["ab{7}c"]))

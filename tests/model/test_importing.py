@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -104,7 +103,7 @@ def test_a_model_read_at_its_last_letter_keeps_all_outputs(seed: int) -> None:
 
 def test_horizons_of_what_was_taken_over_are_proved() -> None:
     """Every string up to six letters, by the original itself."""
-    for seed in range(8):
+    for seed in range(4):
         model = tl_model(seed, normalization_type=None)
         found = tsc.horizon(taken(model), limit=50)
         ids, wrong = {"a": 2, "b": 4, "c": 1}, []
@@ -336,18 +335,6 @@ def test_what_does_not_fit_changes_nothing(
         read_transformer_lens(path, config)
     assert main(["import", str(path), "--config", str(config), "--out", str(out)]) != 0
     assert not out.exists()
-
-
-def test_a_description_in_json(saved: tuple[Path, Path, Any]) -> None:
-    import tomllib
-
-    path, config, _ = saved
-    other = config.with_suffix(".json")
-    other.write_text(json.dumps(tomllib.loads(DESCRIPTION)))
-    assert (
-        read_transformer_lens(path, other).weight_hash()
-        == read_transformer_lens(path, config).weight_hash()
-    )
 
 
 # -- plain PyTorch -----------------------------------------------------------------------------
