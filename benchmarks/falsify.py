@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 import torch
 
-from tsc_interp.falsification.network import of_transformer_lens
+from tsc_interp.enumeration.network import of_transformer_lens
+from tsc_interp.enumeration.running import Runner
 from tsc_interp.falsification.question import by_its_own_forward, in_batches
-from tsc_interp.falsification.running import Runner
 from tsc_interp.model.interop import HAS_BRIDGE_ONLY
 
 ROWS = 2048

@@ -42,6 +42,7 @@ ROOMS = (
     "training",
     "reproduction",
     "interventions",
+    "enumeration",
     "verification",
     "formal",
     "pruning",

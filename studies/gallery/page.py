@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from studies.tables import RESULTS
-from tsc_interp.falsification.rate import Rate
+from tsc_interp.falsification.result import Rate
 from tsc_interp.results.intervals import told_share
 
 rows: list[dict[str, Any]] = json.loads((RESULTS / "gallery.json").read_text(encoding="utf-8"))[

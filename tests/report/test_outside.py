@@ -17,8 +17,7 @@ import torch
 import tsc_interp as tsc
 from tests.probes.models import QUERY, TOKENS, make_transformer_lens_model, transformer_lens_model
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.falsification.rate import Rate
-from tsc_interp.falsification.result import Enumerated, Falsification
+from tsc_interp.falsification.result import Enumerated, Falsification, Rate
 from tsc_interp.probes.registry import run_probe
 from tsc_interp.report import Report, row_subject
 from tsc_interp.report.transformer_lens import weight_hash

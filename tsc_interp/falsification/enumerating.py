@@ -8,33 +8,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from threading import Lock
 from time import time
 from typing import Any
 
 import numpy as np
-import torch
 
+from tsc_interp.enumeration.deciding import LATE, OPEN, WRONG, Deciding, OutOfTime
+from tsc_interp.enumeration.network import Network
 from tsc_interp.errors import UsageError
-from tsc_interp.falsification.exact import Exact
-from tsc_interp.falsification.network import Network
-from tsc_interp.falsification.question import OutOfTime, Question
+from tsc_interp.falsification.question import Question
 from tsc_interp.falsification.result import Enumerated
-from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.searching import Word, simplest_rows, simplicity
 from tsc_interp.falsification.state import State, key_of
-from tsc_interp.frames.frame import Frame, Letters
+from tsc_interp.frames.frame import Frame
 from tsc_interp.model.threads import one_thread
 from tsc_interp.telling import Progress
 
 MOST = 2_000_000_000
 _CHUNK = 16_384
-_ONE_AT_A_TIME = Lock()
 
 
 Chunk = tuple[int, int, int]
 """(letters, first input, past the last)"""
-Forms = tuple[Runner, Exact]
 Decided = tuple[str, bool, int, int, int, int, Word | None]
 """A hash of the labels, whether the time sufficed for near ties, numbers of inputs (`_decided`),
 and the simplest wrong one."""
@@ -68,8 +63,8 @@ def enumerate_all(
     bare = replace(question, outputs=_unused, state=State(None, {}))
     if client is not None:  # by the clock on the wall, which other machines have, too
         bare.deadline, bare.clock = time() + question.deadline - question.clock(), time
-    forms = _forms(bare, network) if client is None else None
-    decide = partial(_in_time, bare, network, forms)
+    deciding = Deciding(network, bare.check) if client is None else None
+    decide = partial(_in_time, bare, network, deciding)
     workers = min(os.cpu_count() or 1, 8) if client is None else sum(client.nthreads().values())
     with one_thread(), ThreadPoolExecutor(workers) as pool:
         chunks = chunks_of(frame)
@@ -138,22 +133,19 @@ def _unused(rows: Any, reads: Any) -> Any:
     raise AssertionError("an enumeration runs the arrays, not the model")
 
 
-def _forms(question: Question, network: Network) -> Forms:
-    return Runner(network, torch.float64, bounded=True), Exact(network, question.check)
-
-
 def _in_time(
-    question: Question, network: Network, forms: Forms | None, asked: tuple[Chunk, Decided | None]
-) -> Decided | None:
+    question: Question, network: Network, deciding: Deciding | None,
+    asked: tuple[Chunk, Decided | None],
+) -> Decided | None:  # fmt: skip
     """What `_decided` says, or None where the time ends first."""
     try:
-        return _decided(question, network, forms or _forms(question, network), *asked)
+        return _decided(question, deciding or Deciding(network, question.check), *asked)
     except OutOfTime:
         return None
 
 
 def _decided(
-    question: Question, network: Network, forms: Forms, chunk: Chunk, known: Decided | None
+    question: Question, deciding: Deciding, chunk: Chunk, known: Decided | None
 ) -> Decided:
     """Count a chunk's inputs: all, wrong, decided in balls, undecided; and its simplest wrong.
 
@@ -161,7 +153,6 @@ def _decided(
     """
     question.check()
     frame, (n, start, stop) = question.frame, chunk
-    runner, exact = forms
     letters = frame.listed(n, start, stop)
     rows = frame.rows(letters)
     labels = question.labels(rows)
@@ -175,44 +166,12 @@ def _decided(
         return known
     opinion = question.known(labels)
     letters, rows, labels = letters[opinion], rows[opinion], labels[opinion]
-    wanted = torch.from_numpy(question.wanted(labels))[..., None]
-    unasked = torch.from_numpy(labels < 0)
-    written = torch.from_numpy(question.written(rows, labels))
-    step = aligned(frame, n, min(runner.rows_at_once(written.shape[1]), question.rows_at_once(n)))
-    state = np.empty(len(rows), dtype=np.int8)
-    for first in range(0, len(rows), step):
-        batch = slice(first, first + step)
-        question.check()
-        outputs, bound = runner(written[batch], frame.reads(n))
-        assert bound is not None
-        own = outputs.gather(-1, wanted[batch])
-        gap = own[..., 0] - outputs.scatter(-1, wanted[batch], -torch.inf).amax(-1)
-        gap = gap.masked_fill(unasked[batch], torch.inf)
-        # Twice the bound, as two outputs are compared, and a little for the subtraction.
-        room = 2.01 * bound + 1e-15 * outputs.abs().amax(dim=(-1, -2))
-        wrong = torch.where((gap < -room[:, None]).any(-1), -1, 0)
-        state[batch] = torch.where((gap > room[:, None]).all(-1), 1, wrong).numpy()
-    near, in_time = np.flatnonzero(state == 0), True
-    for i in near:
-        try:
-            question.check()
-            with _ONE_AT_A_TIME:  # flint has one precision for all threads
-                right = in_balls(question, exact, rows[i], labels[i])
-        except OutOfTime:
-            in_time = False
-            break
-        state[i] = 0 if right is None else 1 if right else -1
-    bad, open_ = np.flatnonzero(state == -1), int((state == 0).sum())
+    state, n_near = deciding(
+        question.written(rows, labels), frame.reads(n), question.wanted(labels),
+        lambda most: aligned(frame, n, min(most, question.rows_at_once(n))),
+    )  # fmt: skip
+    late = bool((state == LATE).any())
+    bad, open_ = np.flatnonzero(state == WRONG), int(((state == OPEN) | (state == LATE)).sum())
     first = letters[bad[simplest_rows(frame, letters[bad], 1)]].tolist()
     simplest = tuple(first[0]) if first else None
-    return of_labels, in_time, len(rows), len(bad), len(near) - open_, open_, simplest
-
-
-def in_balls(question: Question, exact: Exact, row: Letters, label: Letters) -> bool | None:
-    """Whether an input is right, in ball arithmetic; None: undecided."""
-    rows, labels = row[None], label[None]
-    written = question.written(rows, labels)[0].tolist()
-    reads = question.frame.reads(len(row) - question.frame.length(0))
-    wanted = question.wanted(labels)[0].tolist()
-    asked = [i for i, said in enumerate(label.tolist()) if said >= 0]
-    return exact.right(written, [reads[i] for i in asked], [wanted[i] for i in asked])
+    return of_labels, not late, len(rows), len(bad), n_near - open_, open_, simplest

@@ -20,15 +20,14 @@ import numpy as np
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
+from tsc_interp.enumeration.deciding import Deciding, OutOfTime
+from tsc_interp.enumeration.network import Network, of_checkpoint, of_transformer_lens
 from tsc_interp.errors import TscError, UnsupportedError, UsageError
-from tsc_interp.falsification.enumerating import enumerate_all, in_balls
-from tsc_interp.falsification.exact import Exact
+from tsc_interp.falsification.enumerating import enumerate_all
 from tsc_interp.falsification.measuring import Draw, by_place, sampled
 from tsc_interp.falsification.mechanism import mechanism
-from tsc_interp.falsification.network import Network, of_checkpoint, of_transformer_lens
 from tsc_interp.falsification.question import (
     Label,
-    OutOfTime,
     Outputs,
     Question,
     by_classifier,
@@ -36,8 +35,7 @@ from tsc_interp.falsification.question import (
     in_batches,
     labelled,
 )
-from tsc_interp.falsification.rate import Rate
-from tsc_interp.falsification.result import Enumerated, Falsification, Tried
+from tsc_interp.falsification.result import Enumerated, Falsification, Rate, Tried
 from tsc_interp.falsification.searching import Search, Word, simplicity
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.falsification.words import findings
@@ -281,9 +279,14 @@ def _proved(subject: Subject, question: Question, row: list[int]) -> tuple[bool,
     """Whether ball arithmetic says that a row is wrong, and why not where it does not."""
     if subject.network is None:
         return False, subject.why_not
-    tokens, exact = np.array(row), Exact(subject.network, question.check)
+    rows = np.array([row])
+    labels = question.labels(rows)
+    reads = question.frame.reads(len(row) - question.frame.length(0))
+    deciding = Deciding(subject.network, question.check)
     try:
-        right = in_balls(question, exact, tokens, question.labels(tokens[None])[0])
+        right = deciding.in_balls(
+            question.written(rows, labels)[0], reads, question.wanted(labels)[0]
+        )
     except OutOfTime:
         return False, "time ran out first; allow more seconds"
     if right is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tsc_interp.errors import UsageError
 from tsc_interp.falsification.question import Question
-from tsc_interp.falsification.rate import Rate
+from tsc_interp.falsification.result import Rate
 from tsc_interp.falsification.searching import Search
 from tsc_interp.frames.frame import Frame, Letters
 

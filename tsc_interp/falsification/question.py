@@ -19,9 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tsc_interp.enumeration.deciding import OutOfTime
+from tsc_interp.enumeration.network import Network
+from tsc_interp.enumeration.running import Runner
 from tsc_interp.errors import UsageError, shorten
-from tsc_interp.falsification.network import Network
-from tsc_interp.falsification.running import Runner
 from tsc_interp.falsification.state import State, key_of
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.strings import MAX_LETTERS
@@ -36,10 +37,6 @@ Outputs = Callable[[Tensor, tuple[int, ...]], Tensor]
 _MOST_ROWS = 4096
 _PRODUCTS = 10**9
 """Multiplications of one batch, about: some tenths of a second."""
-
-
-class OutOfTime(Exception):
-    """The seconds allowed are spent."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +214,7 @@ class Question:
         return _decoded(kept)
 
     def _computed(self, rows: Letters, labels: Letters) -> Floats:
-        wanted = torch.from_numpy(self.wanted(labels))[..., None]
+        wanted = torch.from_numpy(np.maximum(self.wanted(labels), 0))[..., None]
         reads = self.frame.reads(rows.shape[1] - self.frame.length(0))
         outputs = self.outputs(torch.from_numpy(self.written(rows, labels)), reads)
         largest_other = outputs.scatter(-1, wanted, -torch.inf).amax(-1)
@@ -251,15 +248,15 @@ class Question:
         return np.asarray(self.label(rows), dtype=np.int64).reshape(len(rows), reads)
 
     def wanted(self, labels: Letters) -> Letters:
-        """Classes as outputs; the first one where the label has no opinion."""
-        classes, labels = self.frame.classes, np.maximum(labels, 0)
+        """Classes as outputs; -1 where the label has no opinion."""
+        classes = self.frame.classes
         most = self.n_outputs if classes is None else len(classes)
-        if labels.size and not 0 <= labels.min() <= labels.max() < most:
+        if labels.size and not -1 <= labels.min() <= labels.max() < most:
             raise UsageError(
                 f"labels lie in 0 to {most - 1} for this model and frame; got {labels.min()} to "
                 f"{labels.max()} (which output stands for which class: Frame(classes=...))"
             )
-        return labels if classes is None else np.array(classes, dtype=np.int64)[labels]
+        return labels if classes is None else np.array([*classes, -1], dtype=np.int64)[labels]
 
 
 def _encoded(margins: Floats) -> str:

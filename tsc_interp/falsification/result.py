@@ -9,10 +9,42 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from tsc_interp.falsification.rate import Rate
 from tsc_interp.output.display import Displayed, Grid
-from tsc_interp.results.arrays import Number, Record
+from tsc_interp.results.arrays import LabeledArray, Number, Record
 from tsc_interp.results.base import Finding, Table
+from tsc_interp.results.intervals import share_interval, told_share
+from tsc_interp.results.views import Bars
+
+
+class Rate(Displayed, Record):
+    """The share of wrong answers among random inputs, with Clopper and Pearson's 95 % interval.
+
+    Example:
+        >>> Rate(of="all inputs", wrong=3, tried=1000)
+        <Rate: all inputs, 3 of 1,000 (0.30%, 95% CI 0.06% to 0.87%)>
+    """
+
+    of: str
+    """Of which inputs."""
+    wrong: int
+    tried: int
+
+    @property
+    def share(self) -> float:
+        """Wrong answers per input tried; NaN where none was."""
+        return self.wrong / self.tried if self.tried else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval's ends."""
+        low, high = share_interval(self.wrong, self.tried)
+        return low, high
+
+    def __float__(self) -> float:
+        return self.share
+
+    def _facts(self) -> list[str]:
+        return [self.of, told_share(self.wrong, self.tried, digits=2)]
 
 
 class Tried(Record):
@@ -131,9 +163,25 @@ class Falsification(Displayed, Record):
 
     def figures(self) -> Any:
         """Return bar charts of the error rates, by class, length and place."""
-        from tsc_interp.falsification.figures import figures
+        from tsc_interp.plots.figure import Figures
+        from tsc_interp.results.drawing import draw
 
-        return figures(self.by_place, self.by_class, self.by_length)
+        drawn = []
+        for name, (title, rates) in {
+            "by-place": (
+                "Wrong where one letter changes the label",
+                self.by_place,
+            ),
+            "by-class": ("Wrong answers by class", self.by_class),
+            "by-length": ("Wrong answers by length", self.by_length),
+        }.items():
+            if measured := [rate for rate in rates if rate.tried]:
+                shares = LabeledArray.of(
+                    [rate.share for rate in measured], inputs=[rate.of for rate in measured]
+                )
+                how = Bars(title, x="share answered wrong", wrong=True, form=".0%", name=name)
+                drawn += draw(shares, how, name)
+        return Figures(drawn)
 
     def to_dict(self) -> dict[str, Any]:
         return {**self.model_dump(mode="json"), "original_accepts": self.original_accepts}

@@ -12,8 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from tsc_interp.enumeration.deciding import OutOfTime
 from tsc_interp.falsification.families import Rng, inputs, neighbours
-from tsc_interp.falsification.question import Answers, OutOfTime, Question
+from tsc_interp.falsification.question import Answers, Question
 from tsc_interp.frames.frame import Frame, Letters
 from tsc_interp.telling import Progress
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tsc_interp.falsification.rate import Rate
-from tsc_interp.falsification.result import Falsification
+from tsc_interp.falsification.result import Falsification, Rate
 from tsc_interp.output.numbers import Cell
 from tsc_interp.results.base import Finding, Severity, worst_first
 from tsc_interp.results.intervals import told_share

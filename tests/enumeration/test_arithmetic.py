@@ -11,10 +11,10 @@ import torch
 
 import tsc_interp as tsc
 from tests.falsification.models import palindrome_model, random_model
+from tsc_interp.enumeration.exact import Exact
+from tsc_interp.enumeration.network import of_checkpoint, of_transformer_lens
+from tsc_interp.enumeration.running import Runner
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.falsification.exact import Exact
-from tsc_interp.falsification.network import of_checkpoint, of_transformer_lens
-from tsc_interp.falsification.running import Runner
 
 KINDS = [
     {},

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from tsc_interp.falsification.network import Affine, Layer, Network
+from tsc_interp.enumeration.network import Affine, Layer, Network
 
 ULPS = 8
 _SAFETY = 1.01

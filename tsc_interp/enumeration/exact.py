@@ -1,9 +1,8 @@
 """One row at a time in ball arithmetic: what the model's real-number function says of it, proved.
 
-Shares the arrays of `network.py` with `running.py`, and no arithmetic; norms and attention weights
-are those of `verification/bounds/exact.py`. It is slow (milliseconds for a row of a
-small model) and decides what rounding leaves open. Every ball holds the exact value, so a
-comparison of balls that holds is a proof; where none holds at any precision, as for a tie, the
+Shares the arrays of `network.py` with `running.py`, and no arithmetic. It is slow (milliseconds for
+a row of a small model) and decides what rounding leaves open. Every ball holds the exact value, so
+a comparison of balls that holds is a proof; where none holds at any precision, as for a tie, the
 answer is None.
 """
 
@@ -16,8 +15,8 @@ from typing import Any
 
 from flint import arb, arb_mat, ctx
 
-from tsc_interp.falsification.network import Affine, Layer, Network
-from tsc_interp.verification.bounds.exact import ACTIVATIONS, attend, normal
+from tsc_interp.enumeration.network import Affine, Layer, Network
+from tsc_interp.trusted import balls
 
 PRECISIONS = (96, 192, 384)
 
@@ -51,9 +50,9 @@ class Exact:
         decided = True
         for outputs, own in zip(self.outputs(row, reads), wanted, strict=True):
             others = [output for j, output in enumerate(outputs) if j != own]
-            if any(bool(other > outputs[own]) for other in others):
+            if any(balls.is_less(outputs[own], other) for other in others):
                 return False
-            decided = decided and all(bool(other < outputs[own]) for other in others)
+            decided = decided and all(balls.is_less(other, outputs[own]) for other in others)
         return True if decided else None
 
     def outputs(self, row: Sequence[int], reads: Sequence[int]) -> list[list[Any]]:
@@ -81,9 +80,9 @@ class Exact:
         if layer.into is None or layer.out is None:
             return x
         hidden = self._mapped(layer.into, self._normed(layer.norm2, x))
-        act = ACTIVATIONS[self.network.activation]
-        active = arb_mat([[act(number) for number in vector] for vector in hidden.tolist()])
-        return x + self._mapped(layer.out, active)
+        act = self.network.activation
+        active = [[balls.activation(act, number) for number in row] for row in hidden.tolist()]
+        return x + self._mapped(layer.out, arb_mat(active))
 
     def _seen(self, row: Sequence[int], query: int) -> list[int]:
         """Of each key 1 if a query at this position attends to it, else 0."""
@@ -100,20 +99,22 @@ class Exact:
                 for part in (query, key, value)
             )
             scores = q * k.transpose() * (1 / divisor)
-            heads.append((attend(scores, mask) * v).tolist())
+            heads.append((_weights(scores, mask) * v).tolist())
         return arb_mat([list(chain(*parts)) for parts in zip(*heads, strict=True)])
 
     def _normed(self, part: Affine | None, x: Any) -> Any:
         if part is None:
             return x
         weight, bias = part.weight.tolist(), part.bias.tolist()
-        x = normal(x, centred=self.network.norm == "layer", eps=self.network.eps)
-        return arb_mat(
-            [
-                [number * w + b for number, w, b in zip(vector, weight, bias, strict=True)]
-                for vector in x.tolist()
-            ]
-        )
+        rows = []
+        for row in x.tolist():
+            if self.network.norm == "layer":
+                mean = sum(row, arb(0)) / len(row)
+                row = [value - mean for value in row]
+            square = sum((balls.square(value) for value in row), arb(0)) / len(row)
+            root = balls.root(square + arb(self.network.eps))
+            rows.append([v / root * w + b for v, w, b in zip(row, weight, bias, strict=True)])
+        return arb_mat(rows)
 
     def _mapped(self, part: Affine, x: Any) -> Any:
         return x * self._matrices[id(part)] + arb_mat([part.bias.tolist()] * x.nrows())
@@ -127,6 +128,17 @@ class Exact:
             for part in parts
             if part is not None and part.weight.ndim == 2
         }
+
+
+def _weights(scores: Any, mask: Sequence[Sequence[int]]) -> Any:
+    """Attention weights `[query key]`, the largest score taken out of every row."""
+    rows = []
+    for row, seen in zip(scores.tolist(), mask, strict=True):
+        largest = max(score.mid() for score, own in zip(row, seen, strict=True) if own)
+        raw = [(s - largest).exp() if own else arb(0) for s, own in zip(row, seen, strict=True)]
+        total = sum(raw, arb(0))
+        rows.append([weight / total for weight in raw])
+    return arb_mat(rows)
 
 
 def _rows(x: Any, chosen: Sequence[int]) -> Any:
