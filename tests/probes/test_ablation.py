@@ -82,7 +82,7 @@ def average(weights, part, counts):
     return np.mean([by_hand(weights, row)[1][kind, index] for row in counts], axis=0)
 
 
-@pytest.fixture(scope="module", params=[1, 4])
+@pytest.fixture(scope="module", params=[4])
 def case(request):
     checkpoint = random_checkpoint(CONFIG, request.param)
     model = Classifier.from_checkpoint(checkpoint)

@@ -55,12 +55,12 @@ def test_a_circuit_known_by_construction_is_found():
     model = constructed()
     assert tsc.verify(model, 20).correct
     # 15 edges are too many for all choices, so this is one removal after the other.
-    result = run_probe("circuit", model, STRINGS, max_length=20)
+    result = run_probe("circuit", model, STRINGS, max_length=12)
     assert result.circuit is not None
     assert set(result.circuit.kept) == KNOWN
     assert result.circuit.agree_through is None  # the same function: proved at every length
     assert result.auc.at(method="removed alone") == 1.0
-    nodes = run_probe("circuit", model, STRINGS, graph="nodes", max_length=20)
+    nodes = run_probe("circuit", model, STRINGS, graph="nodes", max_length=12)
     assert nodes.search.startswith("all 64")
     assert set(nodes.circuit.kept) == {"head0", "head1", "neuron2"}
 
@@ -88,12 +88,12 @@ def test_sums_of_wires_are_what_edits_compute(seed):
 def test_the_front_by_brute_force():
     """Every set of heads and neurons of a model, each an edit, each counted exactly."""
     checkpoint = load_checkpoint("generalization-errors")
-    result = run_probe("circuit", checkpoint, STRINGS, graph="nodes", max_length=30)
+    result = run_probe("circuit", checkpoint, STRINGS, graph="nodes", max_length=20)
     best: dict[int, int] = {}
     for size in range(5):
         for kept in combinations(result.parts, size):
             gone = [f"{part}=zero" for part in result.parts if part not in kept]
-            found = difference(checkpoint, tsc.edit(checkpoint, gone) if gone else checkpoint, 30)
+            found = difference(checkpoint, tsc.edit(checkpoint, gone) if gone else checkpoint, 20)
             best[size] = min(best.get(size, found.vectors), found.vectors)
     for choice in result.front:
         assert choice.vectors == best[choice.size]
@@ -105,7 +105,7 @@ def test_the_front_by_brute_force():
 
 
 def test_the_three_edges_of_the_walkthrough():
-    result = run_probe("circuit", "walkthrough", STRINGS, max_length=20)
+    result = run_probe("circuit", "walkthrough", STRINGS, max_length=12)
     assert set(result.circuit.kept) == {"head0->neuron0", "head1->logit", "neuron0->logit"}
     gone = [f"{part}=zero" for part in result.circuit.removed]
     circuit = tsc.edit("walkthrough", gone)

@@ -37,7 +37,7 @@ def found(result: ConeResult, letters: str) -> LetterSet:
     return next(one for one in result.sets if one.letters == letters)
 
 
-@pytest.mark.parametrize("name", ["walkthrough", "generalization-errors", "attend-cls"])
+@pytest.mark.parametrize("name", ["generalization-errors", "attend-cls"])
 def test_largest_logit_against_brute_force(name: str) -> None:
     """Oracle: the hooked float32 model itself on a fine, independent grid of ratios."""
     model = load(name)
@@ -59,9 +59,8 @@ def test_largest_logit_against_brute_force(name: str) -> None:
             assert one.largest_logit <= brute + 0.05
 
 
-@pytest.mark.parametrize("name", ["generalization-errors", "lower-magnitude"])
-def test_first_errors_against_enumeration(name: str) -> None:
-    model = load(name)
+def test_first_errors_against_enumeration() -> None:
+    model = load("generalization-errors")
     for one in cone.run(model, ["ab"]).sets:
         best = None
         for length in range(len(one.letters), 75):
@@ -149,7 +148,8 @@ def test_a_model_that_never_fails() -> None:
     assert result.shortest_of(None) is None
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.key()[:6])
+# A default, one with a norm that attends to CLS, three layers, and scores that grow.
+@pytest.mark.parametrize("config", [CONFIGS[i] for i in (0, 4, 7, 9)], ids=lambda c: c.key()[:6])
 def test_every_configuration(config: ClassifierConfig) -> None:
     """Invariant: no string up to the verified length of its set is wrong."""
     model = HookedClassifier(config, seed=6)

@@ -44,7 +44,7 @@ def result(run_directory) -> DynamicsResult:
     return run(load(run_directory), STRINGS, run_directory=run_directory)
 
 
-@pytest.mark.parametrize("epoch", EPOCHS)
+@pytest.mark.parametrize("epoch", [0, 2])
 def test_each_epoch_is_what_that_checkpoint_says_by_itself(epoch, result, run_directory):
     model = load(run_directory, epoch=epoch)
     with torch.no_grad():

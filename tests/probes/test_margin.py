@@ -49,7 +49,7 @@ def test_the_report_on_generalization_errors() -> None:
     assert short.numbers["kept"] == pytest.approx(1 / (1 + 100 * np.exp(-3.7378)), abs=1e-4)
 
 
-@pytest.mark.parametrize("name", ["walkthrough", "generalization-errors", "attend-cls"])
+@pytest.mark.parametrize("name", ["generalization-errors", "attend-cls"])
 def test_flips_by_evaluating_each_n(name: str) -> None:
     """Oracle: long strings, token by token in the model's slow form, around every flip found."""
     model = load(name)
