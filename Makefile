@@ -68,7 +68,7 @@ $(VENV)/.run: $(SOURCES)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) -e '.[sweeps,cluster,labs,images]' --group dev --group docs
+	$(PIP) -e '.[sweeps,cluster,labs]' --group dev --group docs
 	@touch $@
 
 .venv-tl3/.ready: $(SOURCES) constraints-tl3.txt

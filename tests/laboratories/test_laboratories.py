@@ -62,7 +62,7 @@ def test_a_page_a_text_and_the_data(laboratory, tmp_path):
     assert f"tsc-interp lab {laboratory.name} --quick" in page
     assert f"tsc.lab({laboratory.name!r}, quick=True".replace("'", "&#39;") in page
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert all(f"index.html#{anchor}" in text for anchor in report.drawings())
+    assert all(f"index.html#{report.laboratory.name}-{one.name}" in text for one in report.figures)
     data = (tmp_path / "out" / "report.json").read_text(encoding="utf-8")
     assert LabReport.from_json(data).to_json() == report.to_json()
     assert report.to_markdown() == LabReport.from_json(data).to_markdown()

@@ -158,21 +158,20 @@ def test_numbers_stand_to_the_right():
 
 
 def test_two_models_have_headings_and_anchors_of_their_own(model):
-    """A figure with an image shows it; the others lead to the page."""
+    """Each figure leads to the page."""
     one, two = renamed(model, "first").models[0], renamed(model, "second").models[0]
     (figure,) = model.sections["trace"].figures[:1]
     keys = [f"trace-{figure.name}", f"trace-{figure.name}-2"]
     assert [anchor(index, "trace", figure.name) for index in (0, 1)] == keys
-    text = render_markdown(Report((one, two)), images={keys[1]: "images/x.png"}).splitlines()
+    text = render_markdown(Report((one, two))).splitlines()
     for heading in ("## first", "## second", "### first", "### second"):
         assert text.count(heading) == 1
-    assert f"![{plain(figure.alt)}](images/x.png)" in text
-    link = f"[Figure: {plain(figure.title)}](index.html#{keys[0]}). {prose(figure.alt)}"
-    assert link in text
-    assert f"index.html#{keys[1]}" not in "\n".join(text)
+    links = [f"[Figure: {plain(figure.title)}](index.html#{key}). {prose(figure.alt)}"
+             for key in keys]  # fmt: skip
+    assert set(links) <= set(text)
     alone = render_markdown(Report((one,))).splitlines()
     assert not [line for line in alone if line in ("## first", "### first")]
-    assert link in alone
+    assert links[0] in alone
     assert alone[0] == "<!-- made by tsc-interp -->"
     assert alone[1].startswith("# ")
     assert f"- *cone* was not run: {prose('because of first')}" in alone

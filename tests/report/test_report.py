@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,7 +25,6 @@ from tsc_interp.errors import TscError, UnsupportedError, UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.output.console import SafeConsole
 from tsc_interp.output.numbers import format_cell
-from tsc_interp.probes.probe import Probe
 from tsc_interp.report import Report, files
 from tsc_interp.report.saved import FILES
 from tsc_interp.report.scoring import score_test_set, sensible_strings
@@ -369,43 +367,6 @@ def test_the_command_from_a_cold_start_leaves_a_page_of_bearable_size(tmp_path):
         capture_output=True,
     )  # fmt: skip
     assert (tmp_path / "tsc-report" / "walkthrough" / "index.html").stat().st_size < 4_000_000
-
-
-# -- images ----------------------------------------------------------------------------------
-
-
-def test_without_a_browser_images_are_refused_before_the_work(tmp_path, capsys, monkeypatch):
-    """Exit code 0 and a report without the images asked for was how it ended before."""
-
-    def missing(*args, **kwargs):
-        raise RuntimeError("Kaleido requires Google Chrome to be installed.\nMore about it.")
-
-    monkeypatch.setattr("plotly.io.to_image", missing)
-    monkeypatch.setattr("tsc_interp.report.examine.analyze", lambda *a, **k: pytest.fail("work"))
-    arguments = ["analyze", "-p", "trace", "ab", "-o", str(tmp_path / "r"), "--images", "png"]
-    assert main(arguments) == 1
-    said = capsys.readouterr().err
-    assert "no images can be made (Kaleido requires Google Chrome to be installed.)" in said
-    assert "pip install 'tsc-interp[images]'" in said
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(
-    not (shutil.which("chromium") or shutil.which("google-chrome"))
-    and not os.environ.get("TSC_REQUIRE_BROWSER"),
-    reason="no browser",
-)
-def test_images_are_written_and_linked(tmp_path, monkeypatch):
-    """Two figures are enough to see that files and links belong together."""
-    drawn = Probe.figures
-    monkeypatch.setattr(Probe, "figures", lambda self, result: drawn(self, result)[:2])
-    report = tsc.analyze("walkthrough", ["aac"], probes=["trace"])
-    report.save(tmp_path / "r", images="svg", formats=["md"])
-    linked = re.findall(r"\]\((images/[^)]+)\)", (tmp_path / "r" / "report.md").read_text())
-    assert linked == ["images/trace-two-heads.svg", "images/trace-logits.svg"]
-    for name in linked:
-        assert (tmp_path / "r" / name).read_text().startswith("<svg")
 
 
 def test_small_models_are_examined_on_one_thread_and_threads_come_back(monkeypatch):

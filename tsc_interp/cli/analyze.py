@@ -19,7 +19,6 @@ def command(
     pair: tuple[str, str] | None = None,
     out: Path | None = None,
     formats: str = "html,md,json",
-    images: Literal["png", "svg"] | None = None,
     plotlyjs: Literal["inline", "cdn", "directory"] = "inline",
     tables: bool = False,
     open_page: bool = False,
@@ -41,7 +40,6 @@ def command(
         compare (MODEL): Compare with this model; @3 is epoch 3 of the same run.
         out (DIR): Write the report here (default: tsc-report/MODEL).
         formats (LIST): Formats to write: any of html, md, json, separated by commas.
-        images: Also write each figure as an image (needs a browser).
         plotlyjs: Where plotly.js comes from: inside the page, the network, or a file beside it.
         tables: Print every finding and every table.
         force: Write into a directory that holds other files.
@@ -59,20 +57,15 @@ def command(
         texts = list(pair)
         options["probes"] = options.get("probes") or ["patching"]
     wanted = [name.strip() for name in formats.split(",") if name.strip()]
-    check_options(wanted, plotlyjs, images)
+    check_options(wanted, plotlyjs)
     if out is not None:
         check_directory(out, force=force)
     with working(quiet) as say:
-        if images is not None:
-            from tsc_interp.report.images import check_images
-
-            say("starting a browser for the images")
-            check_images(images)
         report = analyze(named, texts, progress=say, **options)
         page = None
         if out is not None or not as_json:
             say("writing the report")
-            page = report.save(out, formats=wanted, plotlyjs=plotlyjs, images=images, force=force)
+            page = report.save(out, formats=wanted, plotlyjs=plotlyjs, force=force)
     print_saved(report, page, tables=tables, as_json=as_json, quiet=quiet, open_page=open_page)
     if not (as_json or quiet):
         from tsc_interp.report.terminal import print_lessons

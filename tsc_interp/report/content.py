@@ -49,18 +49,9 @@ class ReportContent:
         names = [name for model in self.models for name in (*model.sections, *model.not_run)]
         return list(dict.fromkeys(names))
 
-    def drawings(self) -> dict[str, Figure]:
-        """Every figure of every model, by its anchor in the page."""
-        return {
-            anchor(index, name, figure.name): figure
-            for index, model in enumerate(self.models)
-            for name, section in model.sections.items()
-            for figure in section.figures
-        }
-
 
 def anchor(index: int, probe: str, figure: str) -> str:
-    """The name of a figure within a report: page anchor and file name."""
+    """The name of a figure within a page."""
     return f"{probe}-{figure}" if index == 0 else f"{probe}-{figure}-{index + 1}"
 
 

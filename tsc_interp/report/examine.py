@@ -58,7 +58,7 @@ def analyze(
     """Run probes on a model, or on two side by side, and gather their findings.
 
     A TransformerLens model that was not imported is analysed on token ids instead of strings. The
-    options from `query` to `name` are for such a model only.
+    options from `query` to `found` are for such a model only.
 
     Args:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run; or any model of
@@ -103,7 +103,7 @@ def analyze(
     chosen, model = chosen_probes(probes), with_frame(model, frame)
     options = {
         "query": query, "token_names": token_names, "direction": direction,
-        "attention_mask": attention_mask, "answer": answer, "found": found, "name": name,
+        "attention_mask": attention_mask, "answer": answer, "found": found,
     }  # fmt: skip
     if _of_transformer_lens(model):
         if compare is not None or epoch is not None:
@@ -111,14 +111,14 @@ def analyze(
                 f"a {type(model).__name__} has no epochs, and is not compared with another model; "
                 "compare and epoch are for classifiers"
             )
-        return Report((_examine(RowSubject(model, strings, **options), chosen),))
+        return Report((_examine(RowSubject(model, strings, name=name, **options), chosen),))
     if given := [option for option, value in options.items() if value is not None]:
         raise UsageError(
             f"{', '.join(given)}: for models of TransformerLens, analysed on token ids; a "
             "classifier knows where it reads, and along what"
         )
     say("loading")
-    subjects = [StringSubject(model, epoch, seconds)]
+    subjects = [StringSubject(model, epoch, seconds, name)]
     if compare is not None:
         subjects.append(_other(model, compare, seconds))
         if subjects[1].run_directory == subjects[0].run_directory:
@@ -130,7 +130,8 @@ def analyze(
     first = subjects[0]
     asked_nothing = chosen is None and strings is None and compare is None
     if asked_nothing and first.config.needs_order and first.order is None:
-        return Report((_examine(RowSubject.searched(first.checkpoint, first.seconds), None),))
+        searched = RowSubject.searched(first.checkpoint, first.seconds, first.name)
+        return Report((_examine(searched, None),))
     texts = _strings(strings, subjects)
     for subject in subjects:
         subject.strings = texts

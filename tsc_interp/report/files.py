@@ -8,13 +8,11 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from tsc_interp.errors import OutputError, UsageError
 from tsc_interp.files import TEMPORARY, kind_of, made_folder, reason, temporary_name
 
-IMAGES = "images"
 MARK = ".tsc-interp-report.json"
 _MARK_SCHEMA = "tsc-interp/report-files/1"
 
@@ -57,15 +55,12 @@ def _move(temporary: Path, directory: Path) -> None:
     for name in new:
         if kind_of(directory / name) == "folder":
             raise UsageError(f"{directory / name} is a folder, where the report has a file")
-        if "/" in name and kind_of((directory / name).parent) == "file":
-            raise UsageError(f"{(directory / name).parent} is a file, but the report has a folder")
     stale = [name for name in sorted(_unchanged(directory)) if name not in new]
     backup = temporary / temporary_name()
+    backup.mkdir()
     moved: list[str] = []
     try:
         for name in [*new, *stale]:
-            (backup / name).parent.mkdir(parents=True, exist_ok=True)
-            (directory / name).parent.mkdir(exist_ok=True)
             if (directory / name).exists():
                 os.replace(directory / name, backup / name)
             moved.append(name)
@@ -74,8 +69,6 @@ def _move(temporary: Path, directory: Path) -> None:
     except OSError:
         _put_back(moved, backup, directory)
         raise
-    with suppress(OSError):  # not empty: somebody else's pictures, or still ours
-        (directory / IMAGES).rmdir()
 
 
 def _put_back(moved: Sequence[str], backup: Path, directory: Path) -> None:
@@ -121,18 +114,14 @@ def _unchanged(directory: Path) -> set[str]:
 
 
 def _not_ours(directory: Path) -> list[str]:
-    folders = [path.name for path in directory.iterdir() if path.is_dir() and path.name != IMAGES]
-    present = {*_files(directory), *folders} - _unchanged(directory)
+    present = {path.name for path in directory.iterdir()} - _unchanged(directory)
     return sorted(name for name in present if not name.startswith(TEMPORARY))
 
 
 def _files(directory: Path) -> list[str]:
-    """Everything in the folder and in its folder of images, by its path from there."""
-    inside = [path for path in directory.iterdir() if path.is_symlink() or not path.is_dir()]
-    images = directory / IMAGES
-    if images.is_dir() and not images.is_symlink():
-        inside += images.iterdir()
-    return sorted(path.relative_to(directory).as_posix() for path in inside)
+    """The names of everything in the folder that is not a folder."""
+    inside = (path for path in directory.iterdir() if path.is_symlink() or not path.is_dir())
+    return sorted(path.name for path in inside)
 
 
 def _hash(path: Path) -> str | None:

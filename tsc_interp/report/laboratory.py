@@ -12,8 +12,7 @@ from tsc_interp.arguments import checked
 from tsc_interp.laboratories.base import Finding, LabResult
 from tsc_interp.laboratories.registry import Laboratory, find_laboratory
 from tsc_interp.output.display import Grid
-from tsc_interp.plots.figure import Figure, Figures
-from tsc_interp.report.content import anchor
+from tsc_interp.plots.figure import Figures
 from tsc_interp.report.model_report import Section
 from tsc_interp.report.saved import SavedReport
 from tsc_interp.telling import Progress, say
@@ -109,20 +108,16 @@ class LabReport(SavedReport):
             python=lab_python(self.result),
         )
 
-    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
-        """`images` maps a figure's anchor to the file that shows it."""
+    def to_markdown(self) -> str:
+        """Return the findings and tables; figures are links to the page."""
         from tsc_interp.report.commands import lab_command, lab_python
         from tsc_interp.report.markdown import GENERATOR, again, plain, section_lines
 
         lines = [GENERATOR, f"# {plain(self.title)}", "", f"*{self.laboratory.question}*", ""]
         lines += [f"From {plain(self.laboratory.source)}.", ""]
-        lines += section_lines(self.section, images or {})
+        lines += section_lines(self.section)
         lines += again(lab_command(self.result), lab_python(self.result))
         return "\n".join(lines).rstrip() + "\n"
-
-    def drawings(self) -> dict[str, Figure]:
-        """Every figure by its anchor in the page."""
-        return {anchor(0, self.laboratory.name, figure.name): figure for figure in self.figures}
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON types."""

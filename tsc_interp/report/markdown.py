@@ -1,9 +1,8 @@
-"""A report as Markdown: the same findings and tables, figures as images or as links to the page."""
+"""A report as Markdown: the same findings and tables, figures as links to the page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
@@ -19,8 +18,8 @@ GENERATOR = "<!-- made by tsc-interp -->"
 _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$!#@]|(?<!\w)_|_(?!\w)|(?<![^\W\d_])\{|(?<=www)\.|:(?=//)")
 
 
-def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None = None) -> str:
-    """`images` maps a figure's anchor to the file that shows it; others link to `index.html`."""
+def render_markdown(report: ReportContent) -> str:
+    """The whole report; figures link to `index.html`."""
     lines = [GENERATOR, f"# {plain(report.title)}", ""]
     for sentence in report.comparison:
         lines += [prose(sentence), ""]
@@ -45,7 +44,7 @@ def render_markdown(report: ReportContent, *, images: Mapping[str, str] | None =
             title = "The model, and what was asked"
             lines += [*_table(Table.from_rows(title, (title, ""), facts)), ""]
     for name in report.probe_names():
-        lines += _section(report, name, images or {})
+        lines += _section(report, name)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -68,7 +67,7 @@ def prose(text: str) -> str:
     )
 
 
-def _section(report: ReportContent, name: str, images: Mapping[str, str]) -> list[str]:
+def _section(report: ReportContent, name: str) -> list[str]:
     shown = [(i, model) for i, model in enumerate(report.models) if name in model.sections]
     if not shown:
         return []
@@ -77,7 +76,7 @@ def _section(report: ReportContent, name: str, images: Mapping[str, str]) -> lis
     for index, model in shown:
         if len(report.models) > 1:
             lines += [f"### {plain(model.card.name)}", ""]
-        lines += section_lines(model.sections[name], images, index)
+        lines += section_lines(model.sections[name], index)
     return lines + again(command(report, name), python(report, name))
 
 
@@ -87,7 +86,7 @@ def again(shell: str, python: str) -> list[str]:
     return [*in_shell, "In Python:", "", *_code(python), ""]
 
 
-def section_lines(section: Section, images: Mapping[str, str], index: int = 0) -> list[str]:
+def section_lines(section: Section, index: int = 0) -> list[str]:
     """What was found, the figures and the tables; `index` is the model's place in the report."""
     lines = [
         f"- **{finding.severity}**: {prose(finding.text)}" for finding in section.result.findings
@@ -95,12 +94,8 @@ def section_lines(section: Section, images: Mapping[str, str], index: int = 0) -
     lines += [f"- {prose(remark)}" for remark in section.result.not_applicable] + [""]
     for figure in section.figures:
         key = anchor(index, section.probe.name, figure.name)
-        if key in images:
-            lines += [f"![{plain(figure.alt)}]({images[key]})", ""]
-        else:
-            link = f"[Figure: {plain(figure.title)}](index.html#{key})"
-            lines += [f"{link}. {prose(figure.alt)}", ""]
-        lines += [prose(figure.caption), ""]
+        link = f"[Figure: {plain(figure.title)}](index.html#{key})"
+        lines += [f"{link}. {prose(figure.alt)}", "", prose(figure.caption), ""]
     for table in section.result.tables():
         lines += [f"**{plain(table.title)}**", "", *_table(table), ""]
     return lines

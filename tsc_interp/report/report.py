@@ -66,11 +66,11 @@ class Report(ReportContent, SavedReport):
 
         return render_html(self, plotlyjs=plotlyjs)
 
-    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
-        """`images` maps a figure's anchor to the file that shows it."""
+    def to_markdown(self) -> str:
+        """Return the findings and tables; figures are links to the page."""
         from tsc_interp.report.markdown import render_markdown
 
-        return render_markdown(self, images=images)
+        return render_markdown(self)
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON types."""

@@ -32,7 +32,7 @@ from tsc_interp.probes.standing_out import heads_to_tell
 from tsc_interp.probes.token_rows import Query, Rows, TokenNames, name_of, need_method, token_rows
 from tsc_interp.report.asked import Asked
 from tsc_interp.report.asking import ask
-from tsc_interp.report.card import ModelCard, short_name
+from tsc_interp.report.card import ModelCard
 from tsc_interp.report.model_report import ModelReport
 from tsc_interp.report.transformer_lens import describe, parameters_of, row_bytes, weight_hash
 from tsc_interp.results.arrays import LabeledArray
@@ -106,7 +106,7 @@ class RowSubject:
         self.shown = _inputs(model, along_or_answer, asked.shown)
 
     @classmethod
-    def searched(cls, checkpoint: Checkpoint, seconds: float) -> RowSubject:
+    def searched(cls, checkpoint: Checkpoint, seconds: float, name: str) -> RowSubject:
         """An imported model that `verify` does not decide, and the wrong input that a search finds.
 
         The probes run on its TransformerLens form, which answers alike.
@@ -116,7 +116,7 @@ class RowSubject:
         search = falsify(checkpoint, seconds=seconds)
         frame = Frame.parse(search.frame)
         size = frame.length(frame.places[1]) + frame.writes
-        made = cls(load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search)
+        made = cls(load(checkpoint).to_transformer_lens(n_ctx=size), None, found=search, name=name)
         made.checkpoint = checkpoint
         return made
 
@@ -157,9 +157,8 @@ class RowSubject:
         )
         if self.checkpoint is not None:
             known = self.checkpoint
-            source = known.source or card.name
             card = replace(
-                card, name=short_name(source), source=source, provenance=known.provenance,
+                card, source=known.source or card.name, provenance=known.provenance,
                 task=known.config.task.describe(), parameters=known.n_parameters,
                 weight_hash=known.weight_hash(),
             )  # fmt: skip

@@ -14,22 +14,19 @@ from tsc_interp.arguments import checked
 from tsc_interp.errors import TscError, UsageError
 from tsc_interp.output.display import Displayed
 from tsc_interp.output.json_form import to_json
-from tsc_interp.plots.figure import Figure
-from tsc_interp.report.files import IMAGES, replace_report
+from tsc_interp.report.files import replace_report
 from tsc_interp.report.plotlyjs import PLOTLY_FILE, check_plotlyjs
 
 FILES = {"html": "index.html", "md": "report.md", "json": "report.json"}
 
 
-def check_options(formats: Sequence[str], plotlyjs: str, images: str | None) -> None:
-    """Refuse a format, a way to load plotly or a kind of picture that there is not."""
+def check_options(formats: Sequence[str], plotlyjs: str) -> None:
+    """Refuse a format or a way to load plotly that there is not."""
     if not formats or not set(formats) <= set(FILES):
         raise UsageError(
             f"formats are any of {', '.join(FILES)}; got {', '.join(formats) or 'none'}"
         )
     check_plotlyjs(plotlyjs)
-    if images not in (None, "png", "svg"):
-        raise UsageError(f"images are png or svg; got {images!r}")
 
 
 class SavedReport(Displayed):
@@ -51,12 +48,8 @@ class SavedReport(Displayed):
         """The page as HTML."""
 
     @abstractmethod
-    def to_markdown(self, *, images: Mapping[str, str] | None = None) -> str:
-        """The report as Markdown; `images` maps a figure's anchor to the file that shows it."""
-
-    @abstractmethod
-    def drawings(self) -> dict[str, Figure]:
-        """Every figure by its anchor in the page."""
+    def to_markdown(self) -> str:
+        """The report as Markdown."""
 
     @abstractmethod
     def content(self) -> dict[str, Any]:
@@ -74,7 +67,6 @@ class SavedReport(Displayed):
         *,
         formats: Sequence[str] = ("html", "md", "json"),
         plotlyjs: str = "inline",
-        images: str | None = None,
         force: bool = False,
     ) -> Path:
         """Write the report, all of it or nothing.
@@ -84,7 +76,6 @@ class SavedReport(Displayed):
             formats: Any of `html`, `md` and `json`.
             plotlyjs: `inline` for one page that needs no network, `cdn`, or `directory` for a file
                 beside the page.
-            images: `png` or `svg` to also write every figure as a picture.
             force: Write among files that are not a report's.
 
         Returns:
@@ -94,24 +85,15 @@ class SavedReport(Displayed):
             UsageError: An option is unknown, or the directory holds other files.
             OutputError: The files could not be written; nothing was changed.
         """
-        check_options(formats, plotlyjs, images)
+        check_options(formats, plotlyjs)
         place = self.default_directory if directory is None else Path(directory)
-        replace_report(
-            place, lambda folder: self._write(folder, formats, plotlyjs, images), force=force
-        )
+        replace_report(place, lambda folder: self._write(folder, formats, plotlyjs), force=force)
         return place / FILES[next(name for name in FILES if name in formats)]
 
-    def _write(
-        self, folder: Path, formats: Sequence[str], plotlyjs: str, images: str | None
-    ) -> None:
-        pictures: Mapping[str, str] = {}
-        if images:
-            from tsc_interp.report.images import write_images
-
-            pictures = write_images(self.drawings(), folder / IMAGES, images)
+    def _write(self, folder: Path, formats: Sequence[str], plotlyjs: str) -> None:
         renderers: dict[str, Callable[[], str]] = {
             "html": lambda: self.to_html(plotlyjs=plotlyjs),
-            "md": lambda: self.to_markdown(images=pictures),
+            "md": lambda: self.to_markdown(),
             "json": lambda: self.to_json() + "\n",
         }
         for name in formats:

@@ -34,12 +34,17 @@ class StringSubject:
         model: A hooked model, a checkpoint, a bundled name, a path, or a run.
         epoch: The epoch of a run, by default the chosen one.
         seconds: How long an order-sensitive model's inputs are searched.
+        name: What the page calls the model, by default after its source.
     """
 
     strings: tuple[str, ...] = ()
 
     def __init__(
-        self, model: ModelLike, epoch: int | None = None, seconds: float | None = None
+        self,
+        model: ModelLike,
+        epoch: int | None = None,
+        seconds: float | None = None,
+        name: str | None = None,
     ) -> None:
         checkpoint = as_checkpoint(model, epoch=epoch)
         self.seconds = SECONDS if seconds is None else seconds
@@ -48,6 +53,7 @@ class StringSubject:
         self.model = (
             model if isinstance(model, Classifier) else Classifier.from_checkpoint(checkpoint)
         )
+        self.name = short_name(self.model.source) if name is None else str(name)
         self.config = self.model.config
         self.checkpoint = self.model.to_checkpoint(checkpoint.provenance)
         self.test: TestScore | None = score_test_set(self.model)
@@ -116,7 +122,7 @@ class StringSubject:
         # Inputs are written with their tokens' own names, so a long legend of letters says little.
         plain = self.order is not None and self.config.n_letters > MOST_NAMED
         return ModelCard(
-            name=short_name(self.model.source),
+            name=self.name,
             source=self.model.source,
             task=self.config.task.describe() if plain else self.config.question,
             parameters=self.checkpoint.n_parameters,
