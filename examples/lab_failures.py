@@ -8,5 +8,5 @@ import tsc_interp as tsc
 
 report = tsc.lab("failures", quick=True)
 for row in report.result.to_pandas("What predicts a failure").itertuples(index=False):
-    print(f"{row.rule:14} other seeds: precision {row[3]:6.1%}   recall {row[4]:6.1%}")
+    print(f"{row.rule:14} precision {row.precision:6.1%}   recall {row.recall:6.1%}")
 # --8<-- [end:failures]

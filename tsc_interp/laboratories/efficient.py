@@ -68,8 +68,6 @@ LAYERS = 2
 
 
 class EfficientOptions(LabOptions):
-    QUICK: ClassVar = {"lengths": (16, 64), "max_length": 16}
-
     model: str = option("walkthrough", "Whose pattern is cut: a bundled model, a file or a run.")
     max_length: int = option(60, "Low rank is for every string up to it.", ge=2, le=120)
     lengths: tuple[Letters, ...] = option((16, 64, 256), "Letters of the graphs.", min_length=1)

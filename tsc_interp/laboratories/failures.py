@@ -13,7 +13,7 @@ predicted; each vector of counts weighs one.
                    by at least as much as in the first error over the same letters
     largest ratio  the source's method: a threshold on one number of the string, here the largest
                    ratio of counts, between the 98th percentile of right strings and the 2nd of
-                   wrong ones, on one seed's shorter strings
+                   wrong ones, of one seed
 
 *Roughly right* is measured by the size of wrong logits, by how many letters have to be added or
 dropped until the answer is right, and by monotonicity: a letter added to a string that contains a
@@ -63,14 +63,13 @@ _FAR = 100_000
 
 class FailuresOptions(LabOptions):
     QUICK: ClassVar = {
-        "seeds": 4, "epochs": 8, "max_length": 100, "fitted_to": 80, "cells": "length=10,length=20",
+        "seeds": 4, "epochs": 8, "max_length": 100, "cells": "length=10,length=20",
     }  # fmt: skip
 
     seeds: int = option(16, "Models trained in each cell.", ge=2, le=64)
     epochs: int = option(10, "Each is trained for, at most.", ge=1, le=30)
-    fit_seed: int = option(2, "The seed that predictors are fitted on.", ge=0)
+    fit_seed: int = option(2, "The seed that the largest ratio is fitted on.", ge=0)
     max_length: int = option(200, "Every string up to it.", ge=20, le=200)
-    fitted_to: int = option(120, "Predictors see strings up to this length.", ge=10, le=200)
     cells: str = option(
         "length=5,length=10,length=20,length=40,alpha=0.1,alpha=10,all strings",
         "Training distributions, between commas: length=L, alpha=A, all strings.",
@@ -81,10 +80,8 @@ class FailuresResult(LabResult):
     probe: ClassVar[str] = "failures"
 
     options: FailuresOptions
-    own: LabeledArray
-    """`[rule score]`: on the longer strings of the seed that predictors were fitted on."""
-    others: LabeledArray
-    """`[rule seed score]`: of each other seed with errors."""
+    predicted: LabeledArray
+    """`[rule seed score]`: of each seed with errors, except the one the ratio was fitted on."""
     roughly: Annotated[LabeledArray, Rows("How wrong wrong answers are, medians")]
     """`[seed quantity]`: of seeds with errors."""
     taken_back: Annotated[LabeledArray, Rows("Share of yes answers taken back by one more letter")]
@@ -112,13 +109,12 @@ class FailuresResult(LabResult):
 
     @shown(Rows("What predicts a failure"))
     def predictors(self) -> LabeledArray:
-        both = np.hstack([self.own.array, self.others.array.mean(axis=1)])
-        columns = [f"{score}, {which}" for which in ("same seed", "others") for score in SCORES]
-        return LabeledArray.of(both, rule=RULES, score=columns)
+        means = self.predicted.array.mean(axis=1)
+        return LabeledArray.of(means, rule=RULES, mean=SCORES)
 
-    def on_others(self, rule: str) -> tuple[str, str]:
-        """Precision and recall over the other seeds, with intervals."""
-        precision, recall = (told_mean(self.others.at(rule=rule, score=s)) for s in SCORES)
+    def told(self, rule: str) -> tuple[str, str]:
+        """Precision and recall, with intervals over seeds."""
+        precision, recall = (told_mean(self.predicted.at(rule=rule, score=s)) for s in SCORES)
         return precision, recall
 
     # -- findings ----------------------------------------------------------------------------------
@@ -145,31 +141,27 @@ class FailuresResult(LabResult):
         )
 
     def _from_weights(self) -> Finding:
-        precision, recall = self.on_others(FROM_WEIGHTS)
-        own = self.own.at(rule=FROM_WEIGHTS)
-        means = self.others.at(rule=FROM_WEIGHTS).mean(axis=0)
-        seeds = len(self.others.labels["seed"])
+        precision, recall = self.told(FROM_WEIGHTS)
+        means = self.predicted.at(rule=FROM_WEIGHTS).mean(axis=0)
+        seeds = len(self.predicted.labels["seed"])
         return Finding.of(
             "The cone rule predicts failures from a model's weights and its first errors. Over "
             f"{seeds} seeds, each with its own weights, {precision} of the strings it calls wrong "
             f"are wrong, and it finds {recall} of the wrong ones (every vector of counts, none "
-            f"sampled). Seeds differ widely: on the strings of {self.options.fitted_to + 1} to "
-            f"{self.options.max_length} letters of seed {self.options.fit_seed} alone it reaches "
-            f"{own[0]:.1%} and {own[1]:.1%}.",
+            "sampled).",
             {"precision": float(means[0]), "recall": float(means[1]), "seeds": seeds},
             "good" if means.min() > 0.9 else "note",
         )
 
     def _from_problem(self) -> Finding:
-        own, found = self.own.at(rule=FROM_PROBLEM), self.on_others(FROM_PROBLEM)
-        mean = self.others.at(rule=FROM_PROBLEM).mean(axis=0)
+        precision, recall = self.told(FROM_PROBLEM)
+        means = self.predicted.at(rule=FROM_PROBLEM).mean(axis=0)
         return Finding.of(
             "From the string alone, as in the source, failures are predicted worse: a threshold on "
             f"the largest ratio of counts, fitted on seed {self.options.fit_seed}, has precision "
-            f"{own[0]:.0%} and recall {own[1]:.0%} on its longer strings, and {found[0]} and "
-            f"{found[1]} over {len(self.others.labels['seed'])} other seeds. Which strings fail "
-            "depends on the model.",
-            {"precision": float(mean[0]), "recall": float(mean[1]), "own precision": float(own[0])},
+            f"{precision} and recall {recall} over the others. Which strings fail depends on the "
+            "model.",
+            {"precision": float(means[0]), "recall": float(means[1])},
             "warning",
         )
 
@@ -237,8 +229,8 @@ def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
     from tsc_interp.training.config import TrainingConfig
     from tsc_interp.verification.horizons import horizon
 
-    if asked.fit_seed >= asked.seeds or asked.fitted_to >= asked.max_length:
-        raise UsageError("fit_seed must be one of the seeds, and fitted_to below max_length")
+    if asked.fit_seed >= asked.seeds:
+        raise UsageError(f"fit_seed must be one of the {asked.seeds} seeds, got {asked.fit_seed}")
     training, config = TrainingConfig(max_epochs=asked.epochs), ClassifierConfig()
     seeds = range(asked.seeds)
     sources = training_sources(asked.cells, training)
@@ -248,7 +240,7 @@ def run(asked: FailuresOptions, progress: Progress) -> FailuresResult:
     vectors = vectors_up_to(3, asked.max_length)
     judged = [judge(model, vectors) for model in models]
     progress("predicting failures")
-    fields = predicted(asked, models, judged)
+    fields = predictions(asked, models, judged)
     horizons, speed = [], []
     for name, source in sources.items():
         progress(f"training {asked.seeds} models on {name}")
@@ -330,43 +322,33 @@ def steps_to_good(training: TrainingConfig, seeds: Sequence[int]) -> Floats:
 # -- what predicts a failure -----------------------------------------------------------------------
 
 
-def predicted(
+def predictions(
     asked: FailuresOptions, models: Sequence[Checkpoint], judged: Sequence[Judged]
 ) -> dict[str, Any]:
     own = judged[asked.fit_seed]
-    short = own.lengths <= asked.fitted_to
-    if not own.wrong[short].any():
+    if not own.wrong.any():
         raise UsageError(
-            f"seed {asked.fit_seed} has no error up to {asked.fitted_to} letters to learn from; "
-            "take another fit_seed, or a longer fitted_to"
+            f"seed {asked.fit_seed} has no error up to {asked.max_length} letters to learn from; "
+            "take another fit_seed, or a longer max_length"
         )
     ratio = largest_ratio(own)  # the same for every model: only the cone rule reads weights
-    held = {seed: shares(models[seed], own) for seed in range(len(models))}
-    others = [s for s in range(len(models)) if s != asked.fit_seed and judged[s].wrong.any()]
-    threshold = _threshold(ratio, own, short)
-    scores = {}
-    for seed in (asked.fit_seed, *others):
-        verdict = judged[seed]
-        by_rule = {
-            FROM_WEIGHTS: cone_rule(models[seed], held[seed], verdict),
-            FROM_PROBLEM: verdict.labels & (ratio > threshold),
-        }
-        part = ~short if seed == asked.fit_seed else slice(None)
-        scores[seed] = [precision_and_recall(by_rule[r][part], verdict.wrong[part]) for r in RULES]
-    roughly = {}
-    for seed in sorted((asked.fit_seed, *others)):
-        verdict, size = judged[seed], np.abs(judged[seed].logits)
-        steps = steps_to_right(verdict, int(verdict.lengths.max()) * 3 // 4)
+    threshold = _threshold(ratio, own)
+    scores, roughly = {}, {}
+    for seed, (model, verdict) in enumerate(zip(models, judged, strict=True)):
+        if not verdict.wrong.any():
+            continue
+        size, steps = np.abs(verdict.logits), steps_to_right(verdict, asked.max_length * 3 // 4)
         medians = [np.median(size[part]) for part in (verdict.wrong, ~verdict.wrong)]
         roughly[seed] = [*medians, np.median(steps) if len(steps) else math.nan]
+        if seed != asked.fit_seed:
+            said = (cone_rule(model, shares(model, verdict), verdict),
+                    verdict.labels & (ratio > threshold))  # fmt: skip
+            scores[seed] = [precision_and_recall(rule, verdict.wrong) for rule in said]
+    by_rule = np.array(list(scores.values())).reshape(-1, len(RULES), 2).swapaxes(0, 1)
     return {
-        "own": LabeledArray.of(scores[asked.fit_seed], rule=RULES, score=SCORES),
-        "others": LabeledArray.of(
-            np.array([scores[seed] for seed in others]).reshape(-1, len(RULES), 2).swapaxes(0, 1),
-            rule=RULES, seed=others, score=SCORES,
-        ),
+        "predicted": LabeledArray.of(by_rule, rule=RULES, seed=list(scores), score=SCORES),
         "roughly": LabeledArray.of(list(roughly.values()), seed=list(roughly), quantity=ROUGHLY),
-    }  # fmt: skip
+    }
 
 
 def largest_ratio(judged: Judged) -> Floats:
@@ -376,10 +358,10 @@ def largest_ratio(judged: Judged) -> Floats:
     return np.asarray(counts.max(axis=1) / rarest)
 
 
-def _threshold(ratio: Floats, own: Judged, short: Flags) -> float:
+def _threshold(ratio: Floats, own: Judged) -> float:
     """Half-way, in logarithms, between the percentiles of right and of wrong positive strings."""
-    logs, positive = np.log(ratio), short & own.labels
-    right, wrong = logs[positive & ~own.wrong], logs[positive & own.wrong]
+    logs = np.log(ratio)
+    right, wrong = logs[own.labels & ~own.wrong], logs[own.labels & own.wrong]
     if not len(wrong):
         return math.inf
     return math.exp((np.percentile(right, 98) + np.percentile(wrong, 2)) / 2)

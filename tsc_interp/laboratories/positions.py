@@ -142,7 +142,7 @@ class PositionsResult(LabResult):
         verdicts = [self._against(kind) for kind in (LEARNED, SINUSOIDAL)]
         beyond = ", ".join(
             f"{self.share(CONTAINS, LEARNED, length).mean():.2%} of those of {length}"
-            for length in (last + 1, most)
+            for length in dict.fromkeys((last + 1, most))
         )
         return Finding.of(
             f"What positions cost where order does not matter (“{CONTAINS}”), trained on up to "
