@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import combinations, product
 
 MAX_BYTES, MAX_LETTERS, MAX_LENGTH, SECONDS = 16 << 20, 12, 1000, 600.0
-MAX_EDGES, EACH, LEAVES, PIECES = 500_000, 64, 2000, 4000
+MAX_EDGES, EACH, LEAVES, PIECES = 500_000, 4096, 2000, 4000
 PRECISIONS, GUARD = (192, 1024, 8192), 64  # p is at least 149, so that every float32 is exact
 NODES = 16
 SCALES = {"sqrt_d_head": False, "sqrt_d_head_log_n": True}

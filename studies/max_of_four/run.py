@@ -31,7 +31,7 @@ from torch import Tensor
 
 import tsc_interp as tsc
 from studies.lens import VERSION, build, fit
-from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.running import judge_of
 
 SEEDS = (50, 104, 123, 519, 742)
 NUMBERS, LENGTH, STEPS, BATCH = 64, 4, 3000, 128
@@ -181,7 +181,7 @@ def brute_force(checkpoint: tsc.Checkpoint, length: int) -> Forced:
 
     Nothing of the search is used: tables come from the weights by plain products of matrices.
     """
-    exact = OrderedExact(checkpoint)
+    judge = judge_of(checkpoint)
     scores, values, own, off = tables(checkpoint, length)
     numbers = len(own)
     label = np.maximum.outer(np.arange(numbers), np.arange(numbers))
@@ -200,7 +200,7 @@ def brute_force(checkpoint: tsc.Checkpoint, length: int) -> Forced:
         wrong = gap < 0
         for i, j in np.argwhere(np.abs(gap) <= 2 * off):
             string = (*fixed, int(i), int(j), reader)
-            wrong[i, j] = exact.instead(string, max(string)) != -1
+            wrong[i, j] = judge.answer_to_string(string) != max(string)
             close += 1
         by_maximum += np.bincount(maximum[wrong], minlength=numbers)
     return Forced(int(by_maximum.sum()), close, by_maximum.tolist())

@@ -26,6 +26,7 @@ import numpy as np
 
 import tsc_interp as tsc
 from tests.trusted.asking import Asked
+from tests.trusted.paths import strings
 from tests.trusted.test_tables import adder
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import (
@@ -78,7 +79,7 @@ class Subject:
         paths = Sets.whole(read_table(table, spec.n_letters, self.asked.n_classes))
         if paths.counts()[0] > MOST:
             return False
-        told = [(*self.answer(string), label, string) for string, label in paths.strings(0)]
+        told = [(*self.answer(string), label, string) for string, label in strings(paths, 0)]
         right = sum(answer == label for answer, _, label, _ in told)
         wrong = {s for answer, _, label, s in told if answer not in (label, None)}
         sure = {"right": 0, "wrong": 0}

@@ -17,7 +17,7 @@ from tests.verification import precise_ordered
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.verification import verify_ordered
-from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.running import judge_of
 
 
 @pytest.fixture(autouse=True)
@@ -79,8 +79,8 @@ def test_what_float64_cannot_tell_is_asked_in_balls(monkeypatch: pytest.MonkeyPa
     forced = max_of_four.brute_force(tied, 3)
     assert forced.close > 0
     strings = product(range(4), repeat=3)
-    exact = OrderedExact(tied)
-    assert forced.wrong == sum(exact.instead(one, max(one)) != -1 for one in strings)
+    judge = judge_of(tied)
+    assert forced.wrong == sum(judge.answer_to_string(one) != max(one) for one in strings)
 
 
 def test_strings_of_the_twenty_models_are_labelled_as_the_task_says() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from tests.sizes import many
 from tests.trusted.asking import Asked
+from tests.trusted.paths import strings
 from tests.verification.ordered_models import ordered_checkpoint, wide_config
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -104,7 +105,7 @@ def test_float32_stays_above_the_bound_in_every_order(seed: int) -> None:
             assert (np.delete(bound, winner) < np.delete(real, winner)).all()
             if edges == 1:  # 5 % of it: nothing like a bound that is of no use
                 assert (real - bound <= 0.05 * np.maximum(np.abs(real), 1.0)).all()
-            for string, _ in list(sets.strings(0))[:2]:
+            for string, _ in list(strings(sets, 0))[:2]:
                 for one in orders(checkpoint):
                     said, found = run(one, text_of(config, string), torch.float32)
                     scale = found["exact scale"] if config.final_norm else 1.0
@@ -255,7 +256,7 @@ def test_no_adversary_gets_below_the_bound(seed: int) -> None:
         sets = some_paths(asked, trellis, rng, edges)
         winner = int(rng.integers(asked.n_classes))
         bound, exact = asked.gaps(sets, winner, True)[0], asked.gaps(sets, winner)[0]
-        for string, _ in list(sets.strings(0))[:2]:
+        for string, _ in list(strings(sets, 0))[:2]:
             for other in set(range(asked.n_classes)) - {winner}:
                 real, least = adversary.worst(string, winner, other)
                 assert real >= exact[other] - 1e-9 * (1 + abs(real))

@@ -10,6 +10,7 @@ from flint import arb
 
 import tsc_interp as tsc
 from tests.trusted.counts import judge_of
+from tests.trusted.paths import singles, strings
 from tests.verification.ordered_models import ordered_checkpoint
 from tests.verification.precise_ordered import wrong_strings
 from tsc_interp.config import ClassifierConfig
@@ -31,7 +32,7 @@ CONFIG = ClassifierConfig(
 def paths(config: ClassifierConfig, seed: int) -> tuple[Judge, Sets, PathRegions]:
     """A judge, every string of three letters with an odd number of one as a set of its own."""
     judge = judge_of(ordered_checkpoint(config, seed))
-    sets = Sets.whole(trellis_of(config.task, 2, 3).of_label(1)).singles([0])
+    sets = singles(Sets.whole(trellis_of(config.task, 2, 3).of_label(1)), [0])
     ((_, regions, _),) = judge.path_regions(sets)
     return judge, sets, regions
 
@@ -43,13 +44,13 @@ def test_a_gate_carries_what_centring_rounds(monkeypatch: pytest.MonkeyPatch) ->
     assert rounded is not None
     margins = judge.margins
     ranges = margins._ranges(regions, rounded)
-    plain, gates = margins._posts(ranges, rounded), margins.rounding.gates
+    (plain, _), gates = margins._posts(ranges, rounded), margins.rounding.gates
     assert plain is not None
     assert gates is not None
     carried = gates.carried
     assert (carried(margins.rounding.centred(rounded.sizes)) > 0).all()
     monkeypatch.setattr(gates, "carried", lambda errors: 2.0**20 * carried(errors))
-    louder = margins._posts(ranges, rounded)
+    louder, _ = margins._posts(ranges, rounded)
     assert louder is not None
     widths = [posts.values.high - posts.values.low for posts in (plain, louder)]
     assert (widths[1] > 1.01 * widths[0]).all()
@@ -73,7 +74,7 @@ def test_ranges_hold_for_every_direction_within_the_bounds() -> None:
     judge.margins._directions = Span(middle - 1.0, middle + 1.0)
     ranges, forward = judge.margins._ranges(regions, None), judge.forward
     for row, index in enumerate(range(len(sets))):
-        ((string, _),) = sets.strings(index)
+        ((string, _),) = strings(sets, index)
         reader = forward.reader(3, string[-1])
         spots = [(2 + letter, place) for place, letter in enumerate(string)]
         keys = [reader, *forward.keys(spots, reader)]

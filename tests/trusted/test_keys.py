@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.trusted.asking import Asked
+from tests.trusted.paths import singles, strings
 from tests.trusted.test_tables import faint
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import (
@@ -70,8 +71,8 @@ def test_means_over_tables_are_what_attention_adds(config: ClassifierConfig) -> 
         np.testing.assert_allclose(keys.reach.low, low, rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(keys.reach.high, high, rtol=1e-9, atol=1e-9)
     sets = Sets.whole(asked.trellis(length))
-    single = sets.singles([0])
-    readers = [string[-1] if last else 0 for string, _ in sets.strings(0)]
+    single = singles(sets, [0])
+    readers = [string[-1] if last else 0 for string, _ in strings(sets, 0)]
     assert asked.judge.order.readers(single).tolist() == readers
     assert asked.judge.order.readers(sets).tolist() == [-1 if last else 0]
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.trusted.paths import strings
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
 from tsc_interp.tasks.trellis import Stage, Trellis
@@ -32,7 +33,7 @@ def what_is_no_number_is_expected() -> Iterator[None]:
 
 def head_of(sets: Sets, keys: Sequence[Keys], head: int, q: Any) -> Sums:
     """What a head adds up to."""
-    return PathRegions(sets, keys)._sums(head, q)
+    return PathRegions(sets, keys).sums(head, q)
 
 
 def highest(sets: Sets, keys: Sequence[Keys], q: Any, enough: Any = None) -> Any:
@@ -71,7 +72,7 @@ def test_sets_know_their_paths(seed: int) -> None:
     assert sets.counts() == [len(one) for one in known]
     assert sets.has_paths.tolist() == [bool(one) for one in known]
     for i, one in enumerate(known):
-        assert sorted(sets.strings(i)) == sorted(one)
+        assert sorted(strings(sets, i)) == sorted(one)
         labels = {label for _, label in one}
         assert sets.labels()[i] == (labels.pop() if len(labels) == 1 else -1)
         for place in range(LENGTH):
@@ -93,7 +94,7 @@ def test_fixed_letters_and_several_places_per_stage() -> None:
     sets = Sets.whole(trellis)
     assert sets.counts() == [81]
     assert len(brute(sets, 0)) == 81
-    assert sets.first() == min(string for string, _ in sets.strings(0))
+    assert sets.first() == min(string for string, _ in strings(sets, 0))
     for place, letter in trellis.fixed:
         assert sets.letters_at(place).tolist() == [letter]
         empty = Sets(trellis, [mask & False for mask in sets.masks])
@@ -118,11 +119,11 @@ def random_keys(noise: np.random.Generator, own: bool, heads: int = 1, off: floa
 
 def means(sets: Sets, which: int, keys: Keys, q: Any) -> Any:
     """Σ_heads q · Σ w v / Σ w of every path."""
-    strings, total = np.array([string for string, _ in sets.strings(which)]), 0.0
-    places = np.arange(strings.shape[1])
+    rows, total = np.array([string for string, _ in strings(sets, which)]), 0.0
+    places = np.arange(rows.shape[1])
     for head in range(len(keys.weight)):
-        w = keys.weight[head][places, strings].sum(1) + keys.own_weight[head]
-        m = keys.moment[head][:, places, strings].sum(2) + keys.own_moment[head][:, None]
+        w = keys.weight[head][places, rows].sum(1) + keys.own_weight[head]
+        m = keys.moment[head][:, places, rows].sum(2) + keys.own_moment[head][:, None]
         total = total + q @ m / w
     return total
 
@@ -136,7 +137,7 @@ def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
     least, most = head_of(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses()
     rooms = keys.slacks(0, sets.used(LETTERS))[0]
     mine = keys.own_weight[0] * own
-    for string, _ in sets.strings(0):
+    for string, _ in strings(sets, 0):
         weight = mine + sum(keys.weight[0][place, letter] for place, letter in enumerate(string))
         off = 0.999e-3 * weight
         assert least[0, 0] <= weight - off

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tests.trusted.paths import singles, strings
 from tests.trusted.test_means import brute, one_path
 from tests.verification.test_trellis_search import random_automaton
 from tsc_interp.tasks import Addition, trellis_of
@@ -49,7 +50,7 @@ def test_sparse_sets_are_their_paths(trellis: Trellis, seed: int) -> None:
     for place, letter in trellis.fixed:
         used[:, place, letter] = True
     for i, paths in enumerate(known):
-        assert sorted(sets.strings(i)) == sorted(paths)
+        assert sorted(strings(sets, i)) == sorted(paths)
         for string, _ in paths:
             used[i, np.arange(trellis.length), string] = True
         labels = {label for _, label in paths}
@@ -61,10 +62,10 @@ def test_sparse_sets_are_their_paths(trellis: Trellis, seed: int) -> None:
             assert sets[[i]].first() == min(string for string, _ in paths)
     np.testing.assert_array_equal(sets.used(LETTERS), used)
     alive = [i for i, paths in enumerate(known) if paths]
-    singles = sets.singles(alive)
-    assert singles.counts() == [1] * len(singles)
-    alone = [next(singles.strings(number)) for number in range(len(singles))]
-    assert alone == [path for i in alive for path in sets.strings(i)]
+    apart = singles(sets, alive)
+    assert apart.counts() == [1] * len(apart)
+    alone = [next(strings(apart, number)) for number in range(len(apart))]
+    assert alone == [path for i in alive for path in strings(sets, i)]
     assert sets[alive].first() == min(string for i in alive for string, _ in known[i])
 
 

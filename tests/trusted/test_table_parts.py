@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from tests.trusted.asking import Asked, parted
+from tests.trusted.paths import strings
 from tests.trusted.test_tables import adder
 from tests.verification.ordered_models import ordered_checkpoint
 from tsc_interp.config import ClassifierConfig
@@ -26,7 +27,7 @@ from tsc_interp.trusted.language import read_table, written_table
 from tsc_interp.trusted.replay_tables import TableParts
 from tsc_interp.trusted.sets import Sets, slots
 from tsc_interp.trusted.spec import read_model
-from tsc_interp.trusted.trees import EACH, mask_of, mask_text
+from tsc_interp.trusted.trees import mask_of, mask_text
 
 CONFIG = ClassifierConfig(
     n_letters=3, n_outputs=3, task=Maximum(), d_model=2, n_heads=1, d_head=1, d_mlp=0,
@@ -58,7 +59,7 @@ class Answers:
         return random.Random(f"{self.seed} {(*string, 99)}").random() < 0.7
 
     def is_answered(self, sets: Sets, which: int, by: int, float32: bool) -> bool:
-        paths = [string for string, _ in sets.strings(which)]
+        paths = [string for string, _ in strings(sets, which)]
         return all(self.answer(s) == by and (not float32 or self.sure(s)) for s in paths)
 
     def on_paths(self, sets: Sets, winner: Any, wanted: Any, float32: bool = False) -> Any:
@@ -67,10 +68,12 @@ class Answers:
         assert wanted.any(1).all()
         return np.array([self.is_answered(sets, i, by, float32) for i, by in enumerate(winner)])
 
-    def of_label(self, sets: Sets, label: Any) -> tuple[Any, Any]:
-        answers = [self.answer(next(sets.strings(i))[0]) for i in range(len(sets))]
-        right = np.array(answers) == label
-        return right, np.where(right, 0, [0 if one is None else one for one in answers])
+    def of_inputs(self, letters: Any, label: Any, float32: Any) -> tuple[Any, Any]:
+        self.asked += len(letters)
+        answers = [self.answer(row) for row in letters.tolist()]
+        sure = float32 & [self.sure(row) for row in letters.tolist()]
+        known = np.array([one is not None for one in answers])
+        return np.array([-1 if one is None else one for one in answers]), sure & known
 
 
 def parts_of(judge: Any, table: Trellis, name: Any, float32: str | None = "tokens") -> TableParts:
@@ -119,15 +122,15 @@ def leaves(trellis: Trellis, tree: list[Any]) -> Iterator[tuple[Any, list[tuple[
         yield from walk(sides[0])
         yield from walk(sides[1])
 
-    yield from walk(list(Sets.whole(trellis).strings(0)))
+    yield from walk(list(strings(Sets.whole(trellis), 0)))
 
 
 def counted(judge: Answers, groups: list[tuple[Any, list[Any]]], inputs: int) -> dict[str, Any]:
     """What follows from true trees, input by input."""
     right, wrong, float32, errors = 0, 0, {"right": 0, "wrong": 0}, []
     for trellis, tree in groups:
-        for node, strings in leaves(trellis, tree):
-            for string, label in strings:
+        for node, every in leaves(trellis, tree):
+            for string, label in every:
                 answer = judge.answer(string)
                 if node[0] == "open" or answer is None:
                     continue
@@ -236,14 +239,15 @@ def test_nothing_said_is_nothing_decided() -> None:
     }  # fmt: skip
 
 
-def test_at_most_so_many_inputs_are_evaluated_one_by_one() -> None:
+def test_at_most_so_many_inputs_are_evaluated_one_by_one(monkeypatch: Any) -> None:
+    monkeypatch.setattr(replay_tables, "EACH", 64)
     asked = Asked(ordered_checkpoint(CONFIG.replace(n_letters=4, n_outputs=4), 1))
     for length, fits in ((3, True), (4, False)):
         part = {"table": 0, "labels": [*range(4)], "tree": [["each"]]}
         if fits:
-            assert asked.derive(length, part)["inputs"] == str(EACH)
+            assert asked.derive(length, part)["inputs"] == "64"
         else:
-            with pytest.raises(NotProved, match=f"at most {EACH} inputs .* not 256"):
+            with pytest.raises(NotProved, match=r"at most 64 inputs .* not 256"):
                 asked.derive(length, part)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from tests.trusted.asking import Asked, part_of, parted
+from tests.trusted.paths import singles, strings
 from tests.verification import precise_ordered
 from tests.verification.ordered_models import (
     longest,
@@ -31,7 +32,7 @@ from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.language import deflated, packed
 from tsc_interp.trusted.replay import digest
 from tsc_interp.trusted.sets import Sets
-from tsc_interp.trusted.trees import EACH, mask_text
+from tsc_interp.trusted.trees import mask_text
 
 
 def short(config: ClassifierConfig) -> int:
@@ -58,8 +59,8 @@ def test_what_is_accepted_holds_on_every_path_at_256_bits(block):
             part = part_of(paths, draw)
             if part is None:
                 continue
-            strings = list(part.strings(0))
-            answers = [precise_ordered.answer(checkpoint, string) for string, _ in strings]
+            every = list(strings(part, 0))
+            answers = [precise_ordered.answer(checkpoint, string) for string, _ in every]
             label = part.labels()[0]
             right = asked.holds(part)
             assert not right or all(answer == label for answer in answers), config
@@ -82,7 +83,7 @@ def test_proofs_count_every_string_at_256_bits(seed):
     (part,) = asked.check(asked.document([length]))["tables"]
     wrong = [
         string
-        for string, label in sorted(Sets.whole(asked.trellis(length)).strings(0))
+        for string, label in sorted(strings(Sets.whole(asked.trellis(length)), 0))
         if precise_ordered.answer(checkpoint, string) not in (label, None)
     ]
     assert part == {
@@ -108,7 +109,7 @@ def test_every_step_of_a_task_that_writes():
     for step, part in enumerate(stated):
         wrong = [
             string
-            for string, label in Sets.whole(asked.trellis(step)).strings(0)
+            for string, label in strings(Sets.whole(asked.trellis(step)), 0)
             if precise_ordered.answer(checkpoint, string) != label
         ]
         assert (part["step"], part["inputs"], part["all_strings"]) == (step, "9", False)
@@ -309,7 +310,7 @@ def test_another_models_proof_and_a_broken_seal_are_refused(known):
             asked.check(nonsense)
 
 
-def test_time_memory_and_positions_are_limits(known):
+def test_time_memory_and_positions_are_limits(known, monkeypatch):
     asked, document = known
     with pytest.raises(NotProved, match="seconds"):
         asked.check(document, seconds=0.0)
@@ -317,7 +318,8 @@ def test_time_memory_and_positions_are_limits(known):
         asked.check(document, memory=1000)
     with pytest.raises(NotProved, match="positions"):
         derived(asked, [["open"]], 6)
-    with pytest.raises(NotProved, match=f"at most {EACH}"):
+    monkeypatch.setattr("tsc_interp.trusted.replay_tables.EACH", 64)
+    with pytest.raises(NotProved, match="at most 64"):
         derived(asked, [["each"]], 5)
 
 
@@ -387,7 +389,7 @@ def test_several_readers_several_labels_and_the_label_itself_prove_nothing(known
     for sets in (every, mixed):
         assert not asked.holds(sets)
         assert not any(asked.holds(sets, by) for by in range(3))
-    single = mixed.singles([0])[np.arange(1)]
+    single = singles(mixed, [0])[np.arange(1)]
     assert not asked.holds(single, 2)
 
 
@@ -395,13 +397,8 @@ def test_inputs_are_evaluated_in_balls_where_intervals_do_not_decide(known, monk
     asked, _ = known
     told = derived(asked, [["each"]])
     assert (int(told["right"]) + int(told["wrong"]), told["undecided"]) == (19, "8")
-    monkeypatch.setattr(
-        "tsc_interp.trusted.judge.Judge.on_paths", lambda _, sets, *__: np.zeros(len(sets), bool)
-    )
-    monkeypatch.setattr(
-        "tsc_interp.trusted.judge.Judge.of_label",
-        lambda _, sets, label: (np.zeros(len(sets), bool), (label + 1) % 3),
-    )
+    unknown = lambda _, attended, *__: np.full((len(attended.letters), 3), np.nan)  # noqa: E731
+    monkeypatch.setattr("tsc_interp.trusted.margins.Margins.gaps", unknown)
     assert derived(asked, [["each"]]) == told
     monkeypatch.setattr("tsc_interp.trusted.judge.Judge.answer_to_string", lambda *_: None)
     assert derived(asked, [["each"]])["undecided"] == "27"

@@ -11,6 +11,7 @@ import torch
 
 import tsc_interp as tsc
 from tests.trusted.asking import Asked, part_of
+from tests.trusted.paths import singles, strings
 from tests.trusted.test_float_layer import orders, run
 from tests.verification.ordered_models import (
     longest,
@@ -59,9 +60,10 @@ def test_claims_hold_in_torch_whatever_the_order(block: int) -> None:
             # What is shown in float32 is shown over the reals.
             assert not right or asked.holds(part)
             alone = [
-                asked.answered(part.singles([0]), by, float32=True) for by in range(asked.n_classes)
+                asked.answered(singles(part, [0]), by, float32=True)
+                for by in range(asked.n_classes)
             ]
-            for number, (string, _) in enumerate(list(part.strings(0))[:8]):
+            for number, (string, _) in enumerate(list(strings(part, 0))[:8]):
                 said = answers(checkpoint, string)
                 assert not right or said == {label}, config
                 assert not beaten or label not in said, config
@@ -123,7 +125,7 @@ def test_counts_of_a_certificate_are_those_of_torch() -> None:
     known, checked = certificate.float32, tsc.check(certificate.document, checkpoint)
     assert checked.parts[0].float32 == {"right": known.right, "wrong": known.wrong}
     sets = Sets.whole(Asked(checkpoint).trellis(length))
-    said = [(answers(checkpoint, string), label) for string, label in sets.strings(0)]
+    said = [(answers(checkpoint, string), label) for string, label in strings(sets, 0)]
     assert known.right <= sum(found == {label} for found, label in said)
     assert known.wrong <= sum(label not in found for found, label in said)
     assert known.depends <= 0.1 * len(said)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import tsc_interp as tsc
 from tests.model import oracle
 from tests.trusted.asking import Asked
+from tests.trusted.paths import strings
 from tests.verification.models import VERIFIED, planted, random_checkpoint, unfailing
 from tests.verification.ordered_models import (
     copying,
@@ -199,7 +200,7 @@ def test_a_step_of_a_model_that_writes_is_audited_as_a_table() -> None:
 def _strings(trellis: Any) -> Any:
     from tsc_interp.trusted.sets import Sets
 
-    return Sets.whole(trellis).strings(0)
+    return strings(Sets.whole(trellis), 0)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.verification.test_trellis_search import adder, oracle, random_automat
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.certificate_result import PartProved
-from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.verification.order.running import judge_of
 
 SCALES = (0.01, 0.5, 1.0, 2.0, 4.0, 10.0)
 
@@ -40,7 +40,7 @@ def proved(checkpoint: Checkpoint, lengths: list[int] | None, float32: bool) -> 
 
 @pytest.mark.parametrize("seed", range(many(24, 600)))
 def test_lengths(seed: int) -> None:
-    """By bounds alone, around single inputs wherever possible, or input by input, as it comes."""
+    """By bounds alone, or input by input, as it comes."""
     draw = random.Random(seed)
     config = wide_config(seed) if seed % 2 else random_config(seed)
     config = config if config.needs_order else config.replace(n_positions=4)
@@ -48,8 +48,7 @@ def test_lengths(seed: int) -> None:
     checkpoint = with_task(ordered_checkpoint(config, seed, draw.choice(SCALES)), task)
     length = longest(config, draw.choice([64, 64, many(64, 256)]))
     wrong = oracle(checkpoint, task, length)
-    few, still = draw.choice([1, 1 << 20]), draw.choice([1e-5, 1.0])
-    with patch.object(partition, "FEW", few), patch.object(partition, "STILL", still):
+    with patch.object(partition, "FEW", draw.choice([1, 1 << 20])):
         verdict: Any = tsc.verify(checkpoint, lengths=[length])
         (part,) = proved(checkpoint, [length], draw.random() < 0.3)
     counts = (config.n_letters**length, len(wrong), 0)
@@ -66,12 +65,12 @@ def test_steps(seed: int) -> None:
     turned = turned if draw.random() < 0.5 else {}
     gated = draw.random() < 0.5
     checkpoint = adder(seed, draw.choice(SCALES), gated_mlp=gated, **turned)
-    exact, wrong = OrderedExact(checkpoint), [0, 0, 0]
+    judge, wrong = judge_of(checkpoint), [0, 0, 0]
     for a, b in product(range(4), repeat=2):
         digits = [(a + b) >> i & 1 for i in range(3)]
         prompt = [a >> 1, a & 1, 2, b >> 1, b & 1, 3]
         for step, digit in enumerate(digits):
-            wrong[step] += exact.instead([*prompt, *digits[:step]], digit) != -1
+            wrong[step] += judge.answer_to_string([*prompt, *digits[:step]]) != digit
     with patch.object(partition, "FEW", draw.choice([1, 1 << 20])):
         verdict: Any = tsc.verify(checkpoint)
         parts = proved(checkpoint, None, draw.random() < 0.3)

@@ -6,21 +6,19 @@ That they prove what every input says is tested in test_trellis_agreement.py.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import tsc_interp as tsc
 from tests.verification.ordered_models import copying, ordered_checkpoint, with_task
 from tests.verification.test_trellis_search import adder
 from tsc_interp.tasks import Maximum, SumSign
-from tsc_interp.trusted.judge import Judge
 from tsc_interp.trusted.language import packed, unpacked
+from tsc_interp.trusted.order import PathRegions
 from tsc_interp.trusted.replay import Replay, replay, sealed
 from tsc_interp.trusted.spec import read_model
 from tsc_interp.verification import CertificateError, read_certificate
-from tsc_interp.verification.order import certificates, partition
+from tsc_interp.verification.order import partition
 from tsc_interp.verification.order.certificates import certify_order
 
 
@@ -35,48 +33,39 @@ def test_steps_are_certified_and_the_verdict_carries_the_certificate(tmp_path: P
     assert verdict.to_dict()["certified"] == list(verdict.certificate.proved)
 
 
-def test_what_is_not_shown_is_cut_or_left_open(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A trusted base that shows nothing leaves small regions to be evaluated input by input."""
+def test_what_is_not_shown_is_cut_or_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds that show nothing leave small regions to be evaluated input by input."""
     config = tsc.ClassifierConfig(
         n_letters=3, n_outputs=3, task=SumSign(values=[1, -1, 0]), reads="last_letter",
         attend_cls=True, n_positions=5,
     )  # fmt: skip
     checkpoint = ordered_checkpoint(config, 4)
-    shows_nothing = lambda _, sets, __: np.zeros(len(sets), dtype=bool)  # noqa: E731
-    monkeypatch.setattr(certificates._Asked, "shown", shows_nothing)
+    verdict = tsc.verify(checkpoint, lengths=[5])
+    spent = certify_order(checkpoint, seconds=1e-9, parts=verdict.parts)
+    assert spent.checked.parts[0].undecided == 3**5
+    highest = PathRegions.highest
+    nothing = lambda *args: highest(*args) + 1e9  # noqa: E731
+    monkeypatch.setattr(PathRegions, "highest", nothing)
     certificate = certify_order(checkpoint, [5])
     kinds = {node[0] for part in certificate.document["parts"] for node in part["tree"]}
     assert kinds == {"cut", "each"}
-    verdict = tsc.verify(checkpoint, lengths=[5])
     assert certificate.checked.parts[0].wrong == verdict.wrong
-    spent = certify_order(checkpoint, seconds=1e-9, parts=verdict.parts)
-    assert spent.checked.parts[0].undecided == 3**5
 
 
-def test_a_leaf_is_derived_once_when_it_is_written_and_again_when_it_is_checked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    derived: list[bytes] = []
-    on_paths = Judge.on_paths
-
-    def bounded(judge: Any, sets: Any, winner: Any, wanted: Any, float32: bool = False) -> Any:
-        rows = np.concatenate([*sets.masks, winner[:, None], wanted], axis=1)
-        derived.extend(row.tobytes() for row in rows)
-        return on_paths(judge, sets, winner, wanted, float32)
-
-    monkeypatch.setattr(Judge, "on_paths", bounded)
+def test_a_leaf_that_is_closed_is_a_leaf_that_is_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every region of the search stands in the document, and the trusted base accepts them all."""
     monkeypatch.setattr(partition, "FEW", 1)
-    checkpoint = copying(4, n_positions=4)
-    checkpoint = with_task(checkpoint, Maximum())
-    document = certify_order(checkpoint, [4]).document
-    leaves = [node for part in document["parts"] for node in part["tree"]
-              if node[0] in ("is", "wrong")]  # fmt: skip
-    assert len(derived) == len(set(derived)) >= len(leaves) > 4
-    derived.clear()
-    tsc.check(document, checkpoint)
-    assert len(derived) >= len(leaves)
+    checkpoint = with_task(copying(4, n_positions=4), Maximum())
+    verdict = tsc.verify(checkpoint, lengths=[4])
+    certificate = certify_order(checkpoint, parts=verdict.parts)
+    leaves = [node for part in certificate.document["parts"] for node in part["tree"]
+              if node[0] != "cut"]  # fmt: skip
+    closed = sum(isinstance(node, int) for part in verdict.parts for group in part.groups
+                 for node in group.nodes)  # fmt: skip
+    assert len(leaves) == closed > 4
+    assert {node[0] for node in leaves} == {"is", "each"}
+    (proved,) = tsc.check(certificate.document, checkpoint).parts
+    assert (proved.wrong, proved.undecided) == (verdict.wrong, 0)
 
 
 @pytest.mark.parametrize("kind", ["ordered-certificate/1", "trellis-certificate/1"])

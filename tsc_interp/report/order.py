@@ -23,7 +23,7 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.verification.counting.tally import json_integer
-from tsc_interp.verification.order.exact import longest_string
+from tsc_interp.verification.order.verify import longest_string
 
 if TYPE_CHECKING:
     from tsc_interp.model.classifier import Classifier
@@ -218,8 +218,6 @@ class _Sample:
 
     def _attention(self, row: Index) -> list[tuple[float, ...]]:
         """Percent of each head's attention for each letter of the row."""
-        from tsc_interp.verification.order.exact import letter_places
-
         config = self.model.config
         if not config.has_attention or config.n_heads > _MOST_HEADS:
             return [()] * len(row)
@@ -229,8 +227,8 @@ class _Sample:
         _, cache = self.model.run_with_cache(tokens, names_filter=name)
         reader = 0 if config.reads == "first" else -1
         pattern = 100 * cache[name][0, :, reader].numpy()
-        at = list(letter_places(config, len(row)))
-        return [tuple(round(float(x), 2) for x in pattern[:, place]) for place in at]
+        at = pattern[:, int(config.reads == "first") :][:, : len(row)]
+        return [tuple(round(float(x), 2) for x in column) for column in at.T]
 
     def with_class_names(self, region: str) -> str:
         return re.sub(r"class (\d+) wins", lambda n: f"it answers {self._class(int(n[1]))}", region)

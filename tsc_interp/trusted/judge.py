@@ -16,13 +16,13 @@ from tsc_interp.trusted.float_attention import AttentionRounding
 from tsc_interp.trusted.float_layer import Rounded
 from tsc_interp.trusted.forward import Forward, Spot
 from tsc_interp.trusted.margins import Attended, Index, Margins, Mask
-from tsc_interp.trusted.order import OrderTables, PathRegions
+from tsc_interp.trusted.order import Inputs, OrderTables, PathRegions
 from tsc_interp.trusted.sets import Sets
 from tsc_interp.trusted.spans import Floats
 from tsc_interp.trusted.spec import CLS, FIRST_LETTER, Model
 
 PRECISIONS = 128, 1024, 8192
-_AT_ONCE, _PER_ROW = 1 << 20, 600
+_AT_ONCE, _PER_ROW, _PER_PATHS = 1 << 20, 600, 100
 """Numbers of one table; those of other tables for each row, about."""
 Support = tuple[int, ...]
 
@@ -88,15 +88,54 @@ class Judge:
             shown[at] = self._beats(regions, winner[at], wanted[at], rounded)
         return shown
 
-    def of_label(self, sets: Sets, label: Index) -> tuple[Mask, Index]:
-        """In which sets the label is the answer; which class leads most over it, a guess."""
-        every, gaps = np.arange(self.n_classes), np.full((len(sets), self.n_classes), np.nan)
-        for at, regions, _ in self.path_regions(sets):
+    def of_inputs(self, letters: Index, label: Index, float32: Mask) -> tuple[Index, Mask]:
+        """Whether single inputs `[input place]` are right: in intervals, or in balls.
+
+        Returns:
+            The label where it is the answer, a class that beats it where one does, and -1 where
+            neither is proved; where `float32` asks, whether the same is proved of that.
+        """
+        every, gaps = np.arange(self.n_classes), np.full((len(letters), self.n_classes), np.nan)
+        for at, one, regions, _ in self._inputs(letters, label):
             with np.errstate(all="ignore"):
-                gaps[at] = self.margins.gaps(regions, label[at], every)
+                gaps[at] = self.margins.gaps(regions, one, every)
         own = every == label[:, None]
         right = (own | self.margins.won(gaps, label)).all(1)
-        return right, np.where(own, np.inf, np.nan_to_num(gaps, nan=np.inf)).argmin(1)
+        rival = np.where(own, np.inf, np.nan_to_num(gaps, nan=np.inf)).argmin(1)
+        beaten = self._shown(letters, rival, own, ~right & (rival != label), False)
+        answer = np.where(right, label, np.where(beaten, rival, -1))
+        sure = self._shown(letters, answer, own ^ right[:, None], float32 & (answer >= 0), True)
+        for i in np.flatnonzero(answer < 0).tolist():
+            known = self.answer_to_string(letters[i].tolist())
+            answer[i] = -1 if known is None else known
+        return answer, sure
+
+    def _shown(
+        self, letters: Index, winner: Index, wanted: Mask, asked: Mask, float32: bool
+    ) -> Mask:
+        """Where a class beats each wanted one, of the inputs that are asked about."""
+        shown, rows = np.zeros(len(letters), dtype=bool), np.flatnonzero(asked)
+        for at, one, regions, rounded in self._inputs(letters[rows], winner[rows], float32):
+            shown[rows[at]] = self._beats(regions, one, wanted[rows[at]], rounded)
+        return shown
+
+    def _inputs(
+        self, letters: Index, winner: Index, float32: bool = False
+    ) -> Iterator[tuple[Index, Index, Inputs, Rounded | None]]:
+        """As many at once as memory allows, of one winner."""
+        length, read = letters.shape[1], letters[:, -1] * (self.spec.reads == "last_letter")
+        order, most = np.lexsort((read, winner)), self._inputs_at_once(length)
+        for same in np.split(order, np.flatnonzero(np.diff(winner[order])) + 1):
+            for start in range(0, len(same), most):
+                self.budget()
+                at = same[start : start + most]
+                readers, own = np.unique(read[at], return_inverse=True)
+                spots = [self.forward.reader(length, int(letter)) for letter in readers]
+                keys, rounded = [self.order.keys(length, spot) for spot in spots], None
+                if float32:
+                    errors = [self._rounding.errors(length, spot) for spot in spots]
+                    rounded = Rounded([errors[i] for i in own])
+                yield at, winner[at[:1]], Inputs(keys, own, letters[at]), rounded
 
     def path_regions(
         self, sets: Sets, float32: bool = False
@@ -104,7 +143,7 @@ class Judge:
         """As many sets at once as memory allows; none whose paths have several readers."""
         require(not float32 or self.spec.n_layers == 1, "float32 is bounded for one layer")
         reader, length = self.order.readers(sets), sets.trellis.length
-        known, step = np.flatnonzero(reader >= 0), self._step(sets.slots)
+        known, step = np.flatnonzero(reader >= 0), self._paths_at_once(sets.slots)
         for start in range(0, len(known), step):
             self.budget()
             at = known[start : start + step]
@@ -129,6 +168,15 @@ class Judge:
     def _step(self, slots: int) -> int:
         most = min(self.budget.memory // 256, _AT_ONCE)
         return max(1, most // (self.margins.rows * (slots + _PER_ROW)))
+
+    def _paths_at_once(self, slots: int) -> int:
+        most = min(self.budget.memory // 256, _AT_ONCE)
+        return max(1, most // (8 * slots + self.margins.rows * _PER_PATHS))
+
+    def _inputs_at_once(self, length: int) -> int:
+        hidden = self.margins.rows * (self.spec.d_model + 16)
+        row = 16 * self.n_classes + length * self.spec.d_model + hidden
+        return max(1, min(self.budget.memory // 64, 4 * _AT_ONCE) // row)
 
     def _require_float32(self) -> None:
         require(self.spec.n_layers == 1, "float32 rounding is bounded for one layer")

@@ -88,7 +88,7 @@ class Sums:
     def bound(self, enough: Floats | None) -> Floats:
         """Above every mean, `[region row]`."""
         least, most = self.masses()
-        level = self._middle() if enough is None else enough.copy()
+        level = self.middle() if enough is None else enough.copy()
         bounds, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
         for _ in range(_SWEEPS):
             at = np.nonzero(left)
@@ -99,8 +99,8 @@ class Sums:
             over, mean = up(level[at] + up(less)), level[at] + total / mass
             bounds[at] = np.minimum(bounds[at], over)  # NaN if one of them is
             close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
-            if enough is not None:
-                close |= bounds[at] < enough[at]
+            if enough is not None:  # below it, or an input is found that is not
+                close |= (bounds[at] < enough[at]) | (mean >= enough[at])
             level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
             left[at] = ~close
             if close.all():
@@ -116,7 +116,7 @@ class Sums:
         low = down(least - self.mass_slack)
         return np.where(low > 0, low, np.nan), up(most + self.mass_slack)
 
-    def _middle(self) -> Floats:
+    def middle(self) -> Floats:
         """Somewhere to begin: the mean over all edges."""
         total, mass = self.total, self.mass
         for stage in self.stages:
@@ -128,8 +128,9 @@ class Sums:
 
 
 def highest(
-    sums: Callable[[int, Floats], Sums], heads: int, q: Floats, enough: Floats | None = None
-) -> Floats:
+    sums: Callable[[int, Floats], Sums], heads: int, q: Floats, enough: Floats | None = None,
+    known: Sequence[Floats] | None = None,
+) -> Floats:  # fmt: skip
     """Above Σ_heads q · (what the head adds) in all of a region: `[region row]`.
 
     Args:
@@ -137,6 +138,7 @@ def highest(
         heads: How many there are.
         q: Directions, exact numbers.
         enough: `[region row]` bounds below this are not improved.
+        known: Bounds of each head alone.
 
     Returns:
         A bound for each, NaN where none could be shown.
@@ -145,8 +147,7 @@ def highest(
         return np.zeros(q.shape[:2])
     if heads == 1:
         return sums(0, q).bound(enough)
-    of_heads = [sums(head, q) for head in range(heads)]
-    high = [head.bound(None) for head in of_heads]
+    high = known or [sums(head, q).bound(None) for head in range(heads)]
     apart = high[0]
     for bound in high[1:]:
         apart = up(apart + bound)

@@ -2,21 +2,25 @@
 
 Every function here holds for all values in the ranges of its arguments. The coefficients it chooses
 are exact numbers near the best ones: the interval around what is left makes any choice true.
+A row may have one more column, for what a norm multiplies all of a region's quantities by. Only
+the sum of all that depends on it is resolved: errors of single quantities would not cancel.
 
 Many regions at once, in `Span`s.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tsc_interp.trusted.spans import Floats, Span, activation, around, up
+from tsc_interp.trusted.spans import Floats, Span, activation, around, share, up
 
 _CURVATURE = {"gelu": (0.80, 0.11), "gelu_new": (0.81, 0.12), "silu": (0.51, 0.10)}
 """No second derivative is larger than the first, or below minus the second."""
-_NODES = 32
+_NODES, _NARROW = 32, 2.0**-20
+"""Parts of a range; one where all ranges are as narrow as this, which single inputs have."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,24 @@ class Form:
         """By its range alone."""
         nothing = np.zeros_like(self.row.low)
         return Form(Span.exact(nothing), self.values, self.values)
+
+    def wider(self, columns: int) -> Form:
+        """With so many more columns, none of which counts."""
+        shape = (*self.row.low.shape[:-1], columns)
+        ends = (np.concatenate([end, np.zeros(shape)], -1) for end in (self.row.low, self.row.high))
+        return Form(Span(*ends), self.rest, self.values)
+
+    def resolved(self, last: Form) -> Form:
+        """Without the last column, whose quantity this form `[set 1]` bounds."""
+        times = self.row[..., -1]
+        row = self.row[..., :-1] + times[..., None] * last.row
+        return Form(row, self.rest + times * last.rest, self.values)
+
+    def mean(self) -> Form:
+        """Of all quantities of a set: `[set 1]`."""
+        parts = (part.total(1) * share(part.low.shape[1]) for part in
+                 (self.row, self.rest, self.values))  # fmt: skip
+        return Form(*(part[:, None] for part in parts))
 
     def times(self, factor: Floats) -> Form:
         """By exact numbers."""
@@ -67,26 +89,54 @@ def product(a: Form, b: Form) -> Form:
 
 
 def inverse_root(form: Form, eps: float) -> Form:
-    """1/√(m + ε) of an m ≥ 0, which is convex: below its chord, above every tangent."""
+    """1/√(m + ε) of an m ≥ 0."""
+    half = Span.exact(np.array(-0.5))
+
+    def steep(at: Span) -> Span:
+        return at * at * at * half
+
+    return _bent(form, lambda x: _root(x, eps).inverse(), steep,
+                 lambda slope: (-2 * slope) ** (-2 / 3) - eps)  # fmt: skip
+
+
+def root(form: Form, eps: float) -> Form:
+    """√(m + ε) of an m ≥ 0."""
+    half = Span.exact(np.array(0.5))
+    return _bent(form, lambda x: _root(x, eps), lambda at: at.inverse() * half,
+                 lambda slope: (2 * slope) ** -2.0 - eps)  # fmt: skip
+
+
+def _bent(
+    form: Form, value: Callable[[Floats], Span], steep: Callable[[Span], Span],
+    touch: Callable[[Floats], Floats],
+) -> Form:  # fmt: skip
+    """A monotone function that is convex, or concave: between its chord and a tangent.
+
+    Args:
+        form: Its argument, which is not below zero.
+        value: The function of exact numbers.
+        steep: Its slope where it has a value.
+        touch: About where it has a slope. The tangent there is parallel to the chord, but for what
+            `tilt` says.
+    """
     low, high = np.maximum(form.values.low, 0.0), form.values.high
-    top, bottom = _inverse_root(low, eps), _inverse_root(high, eps)
+    first, last = value(low), value(high)
     with np.errstate(all="ignore"):
-        slope = np.where(high > low, (bottom.middle - top.middle) / (high - low), 0.0)
-        touch = np.where(slope < 0, (-2 * slope) ** (-2 / 3) - eps, low)
-    touch = np.clip(touch, low, high)
-    chosen, at = Span.exact(slope), _inverse_root(touch, eps)
-    # The chord, as far as its slope is not exact, is largest at one of the two ends.
-    above = [at_end - chosen * Span.exact(end) for at_end, end in ((top, low), (bottom, high))]
-    tilt = (at * at * at * Span.exact(np.array(0.5)) + chosen).size
-    width = Span.exact(high) - Span.exact(low)
-    below = at - chosen * Span.exact(touch) - Span.exact(tilt) * width
-    rest = around(below.low, *(end.high for end in above))
+        slope = np.where(high > low, (last.middle - first.middle) / (high - low), 0.0)
+        point = touch(slope)
+    point = np.clip(np.where(np.isnan(point), low, point), low, high)
+    chosen, at = Span.exact(slope), value(point)
+    chord = [end - chosen * Span.exact(x) for end, x in ((first, low), (last, high))]
+    tilt = Span.exact((steep(at) - chosen).size) * (Span.exact(high) - Span.exact(low))
+    tangent = at - chosen * Span.exact(point) + Span(-tilt.high, tilt.high)
+    rest = around(*(x for part in (tangent, *chord) for x in (part.low, part.high)))
     scaled = form.times(slope)
-    return Form(scaled.row, scaled.rest + rest, Span(bottom.low, top.high))
+    values = around(first.low, first.high, last.low, last.high)
+    return Form(scaled.row, scaled.rest + rest, values)
 
 
-def _inverse_root(x: Floats, eps: float) -> Span:
-    return (Span.exact(x) + Span.exact(np.array(eps))).root().inverse()
+def _root(x: Floats, eps: float) -> Span:
+    return (Span.exact(x) + Span.exact(np.array(eps))).root()
 
 
 def activated(name: str, form: Form) -> Form:
@@ -108,8 +158,9 @@ def _nodes(name: str, low: Floats, high: Floats) -> Floats:
     """Rising exact numbers from end to end: of ReLU, which is straight elsewhere, the bend."""
     if name == "relu":
         return np.stack([low, np.clip(0.0, low, high), high], axis=-1)
-    share = np.arange(_NODES + 1) / _NODES
-    nodes = low[..., None] * (1 - share) + high[..., None] * share
+    parts = 1 if (high - low < _NARROW).all() else _NODES
+    upper = np.arange(parts + 1) / parts
+    nodes = low[..., None] * (1 - upper) + high[..., None] * upper
     nodes = np.clip(nodes, low[..., None], high[..., None])
     nodes[..., 0], nodes[..., -1] = low, high
     return np.asarray(np.maximum.accumulate(nodes, axis=-1))

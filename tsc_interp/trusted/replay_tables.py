@@ -84,7 +84,7 @@ class TableParts:
         require(len({kind for kind, _ in names}) == 1 and names == sorted(set(names)),
                 "tables are of one kind, each named once, in rising order")  # fmt: skip
         self.tallies = [Tally(float32 is not None) for _ in tables]
-        self._seen: set[tuple[int, int]] = set()
+        self.seen: set[tuple[int, int]] = set()
 
     def add(self, part: Any) -> None:
         """Derive one part, or raise `NotProved`."""
@@ -93,9 +93,9 @@ class TableParts:
         table, tally = self.tables[number][0], self.tallies[number]
         labels = [whole(label) for label in part["labels"]]
         names = {(number, label) for label in labels}
-        once = len(names) == len(labels) > 0 and not names & self._seen
+        once = len(names) == len(labels) > 0 and not names & self.seen
         require(once and set(labels) <= set(table.labels), "a label of no input, or twice")
-        self._seen |= names
+        self.seen |= names
         some = table.of_labels(labels)
         size = self.at_once(some)
         layouts = [Layout(stage) for stage in some.stages]
@@ -126,9 +126,11 @@ class TableParts:
         if failing.any():
             tally.failed(sets[failing].first())
         each = [i for i, leaf in enumerate(leaves) if leaf.kind == "each"]
-        step = max(1, self.at_once(sets.trellis) // EACH)
-        for start in range(0, len(each), step):
-            self._each(tally, leaves, sets, each[start : start + step])
+        room, some = self.at_once(sets.trellis), 0
+        for i in range(len(each)):
+            if i + 1 == len(each) or sum(counts[k] for k in each[some : i + 2]) > room:
+                self._each(tally, leaves, sets, each[some : i + 1])
+                some = i + 1
 
     def shown(self, sets: Sets, leaves: Sequence[Leaf]) -> Mask:
         """Which leaves that say a class are proved: all their paths have one label, and so on."""
@@ -152,25 +154,19 @@ class TableParts:
         return shown
 
     def _each(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets, which: Sequence[int]) -> None:
-        """Every input of these leaves: in intervals where they suffice, else in balls."""
-        judge, singles = self.judges[0], sets.singles(which)
-        inputs = [(*labelled, leaves[leaf].float32) for leaf in which
-                  for labelled in sets.strings(leaf)]  # fmt: skip
-        labels, marked = singles.labels(), np.array([float32 for *_, float32 in inputs])
-        right, rival = judge.of_label(singles, labels)
-        winner = np.where(right, labels, rival)
-        # A label is to beat all others, a rival the label.
-        wanted = right[:, None] ^ (labels[:, None] == np.arange(self.n_classes))
-        beaten = _shown(judge, singles, ~right & (rival != labels), winner, wanted, False)
-        sure = _shown(judge, singles, (right | beaten) & marked, winner, wanted, True)
-        for i, (string, label, _) in enumerate(inputs):
-            known = bool(right[i] or beaten[i])
-            answer = None if known else judge.answer_to_string(string)
-            if known or answer is not None:
-                good = bool(right[i]) if known else answer == label
-                tally.add(good, 1, bool(sure[i]))
-                if not good:
-                    tally.failed(string)
+        """Every input of these leaves."""
+        of, letters, labels = sets[which].paths()
+        marked = np.array([leaves[leaf].float32 for leaf in which])[of]
+        answer, sure = self.judges[0].of_inputs(letters, labels, marked)
+        for right, chosen in (
+            (True, answer == labels),
+            (False, (answer >= 0) & (answer != labels)),
+        ):
+            tally.add(right, int((chosen & ~sure).sum()), False)
+            tally.add(right, int((chosen & sure).sum()), True)
+        wrong = letters[(answer >= 0) & (answer != labels)]
+        for string in wrong[np.lexsort(wrong.T[::-1])[:1]].tolist():
+            tally.failed(tuple(string))
 
     def conclusion(self) -> dict[str, Any]:
         """Per table, how many inputs are right and wrong, and the first wrong one."""

@@ -7,7 +7,7 @@ many paths it has, their labels and letters, and enumerate them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -117,32 +117,18 @@ class Sets:
         number, column = self.trellis.place_of[place]
         return _only(self.masks[number], self.trellis.stages[number].letters[:, column])
 
-    def strings(self, which: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Every path of one set as its letters, and its label."""
-        row, stages = dict(self.trellis.fixed), self.trellis.stages
-        for path in self._walk(which):
-            for stage, edge in zip(stages, path, strict=True):
-                row.update(zip(stage.places, stage.letters[edge].tolist(), strict=True))
-            label = int(self.trellis.label[path[self.trellis.label_stage]])
-            yield tuple(row[place] for place in range(self.trellis.length)), label
-
-    def singles(self, which: Sequence[int]) -> Sets:
-        """Every path of these sets as a set of its own, in the order of `strings`."""
-        edges = np.array([path for index in which for path in self._walk(index)])
-        columns = zip(edges.T, self.trellis.stages, strict=True)
-        masks = [column[:, None] == np.arange(len(stage)) for column, stage in columns]
-        return Sets(self.trellis, masks, self.layouts)
-
-    def _walk(self, which: int, *path: int) -> Iterator[tuple[int, ...]]:
-        """The edges of every path of one set that begins so."""
-        number, stages = len(path), self.trellis.stages
-        if number == len(stages):
-            yield path
-            return
-        state = int(stages[number - 1].target[path[-1]]) if path else 0
-        leaving = self.masks[number][which] & (stages[number].source == state)
-        for edge in np.flatnonzero(leaving).tolist():
-            yield from self._walk(which, *path, edge)
+    def paths(self) -> tuple[Index, Index, Index]:
+        """Every path of every set: the set, its letters `[path place]`, and its label."""
+        of, state = np.arange(len(self)), np.zeros(len(self), dtype=np.int64)
+        letters, label = np.zeros((len(self), self.trellis.length), dtype=np.int64), state
+        for place, letter in self.trellis.fixed:
+            letters[:, place] = letter
+        for number, (stage, mask) in enumerate(zip(self.trellis.stages, self.masks, strict=True)):
+            path, edge = np.nonzero(mask[of] & (stage.source == state[:, None]))
+            of, letters, label, state = of[path], letters[path], label[path], stage.target[edge]
+            letters[:, list(stage.places)] = stage.letters[edge]
+            label = self.trellis.label[edge] if number == self.trellis.label_stage else label
+        return of, letters, label
 
     def first(self) -> tuple[int, ...]:
         """The first path of all sets in the order of the alphabet."""

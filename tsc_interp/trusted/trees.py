@@ -29,7 +29,7 @@ from tsc_interp.trusted.language import deflated, inflated, whole
 from tsc_interp.trusted.sets import Mask
 from tsc_interp.trusted.table import Trellis
 
-EACH = 64
+EACH = 4096
 MAX_NODES = 2_000_000
 Node = list[Any]
 Masks = list[Mask]

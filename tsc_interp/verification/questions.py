@@ -26,9 +26,8 @@ from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.certificates import SEARCHED, certify_order
-from tsc_interp.verification.order.exact import longest_string
 from tsc_interp.verification.order.verdict import OrderedVerdict
-from tsc_interp.verification.order.verify import SECONDS, task_for, verify_order
+from tsc_interp.verification.order.verify import SECONDS, longest_string, task_for, verify_order
 from tsc_interp.verification.verdict import Verdict
 
 Decided = Callable[[Any], None]
@@ -158,7 +157,9 @@ def _ordered(
     task = None if task is None else task_of(checkpoint, task)
     deadline, proves = monotonic() + limit, certify or float32
     searched = SEARCHED * limit if proves else limit
-    answer = verify_order(checkpoint, lengths, seconds=searched, task=task, **options)
+    answer = verify_order(
+        checkpoint, lengths, seconds=searched, task=task, float32=float32, **options
+    )
     if not proves:
         return answer
     if task is not None and task_for(checkpoint.config, task) != checkpoint.config.task:

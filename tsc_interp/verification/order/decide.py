@@ -1,9 +1,10 @@
-"""One round of the search: what a batch of regions is, and where those in doubt are cut.
+"""What the trusted base shows of regions, and a guess where those in doubt are best cut.
 
-First by the directions alone, then class by class with the linear form maximised exactly. A region
-in doubt is taken apart at one stage: the paths through an edge that are right whatever the other
-stages do, and those that are wrong, are decided at once; what is left is halved where the margin in
-doubt depends on the edge most.
+A region is closed where the trusted base shows what its answer is: that the label wins, or that
+another class beats it. So the tree of cuts with what its leaves say is a proof. Where to cut is
+only a guess: the margin in doubt is nearly linear, so the largest total of a path through an edge
+tells about what the edge can do. Edges that look decided are cut off, and the rest is halved where
+the margin depends on the edge most.
 """
 
 from __future__ import annotations
@@ -12,151 +13,201 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index
-from tsc_interp.verification.bounds.intervals import Array
-from tsc_interp.verification.order.bounds import Bounds
-from tsc_interp.verification.order.directions import Bounded
+from tsc_interp.trusted.judge import Judge
+from tsc_interp.trusted.margins import Relaxed
+from tsc_interp.trusted.order import PathRegions
+from tsc_interp.trusted.sets import Layout, Sets
 from tsc_interp.verification.order.found import OPEN, RIGHT
-from tsc_interp.verification.order.scores import Scores, chunks
-from tsc_interp.verification.order.terms import LinearBounds
 
+Floats = NDArray[np.float64]
 _ENOUGH = 0.5
-"""Where a smaller share of a region's paths is decided by a cut, the rest is halved as well."""
+"""Where a smaller share of a region's paths looks decided, the rest is halved as well."""
+_RIVALS = 3
+"""So many classes are asked about to tell which edges look right."""
 
 
 @dataclass
 class Cuts:
     """How regions are cut, in their order.
 
-    stage [region], right and wrong [region edge of that stage, padded], instead [region]: the class
-    that beats the label on the wrong ones. then, bad: a stage and edges of the rest, or -1.
+    stage [region], right and wrong [region edge of that stage, padded]: parts that look decided.
+    then, bad: a stage and edges of the rest, or -1.
     """
 
     stage: Index
     right: Mask
     wrong: Mask
-    instead: Index
     then: Index
     bad: Mask
 
-    def replace(self, row: int, stage: int, part: Mask) -> None:
-        """Cut one region in two at these edges of a stage, and no other way."""
-        self.right[row] = self.wrong[row] = self.bad[row] = False
-        self.then[row], self.bad[row, : len(part)] = stage, part
 
-
-class Decision:
-    """What the regions of a batch are, by what is known of them.
+@dataclass
+class Shown:
+    """What is shown of some regions.
 
     outcome [region]: `RIGHT`, `OPEN`, or the class that beats the label everywhere
-    doubt [region class]: which classes may still beat it somewhere
+    sure [region]: whether the same is shown of the float32 model
+    open [region]: which are to be cut, and cuts: how
     """
 
-    def __init__(self, bounds: Bounds | LinearBounds, known: Bounded) -> None:
-        self.bounds, self.known = bounds, known
-        self.regions = known.regions
-        self.widest = max(mask.shape[1] for mask in self.regions.masks)
-        # Without attention no edge is told from another.
-        self.attends = bool(known.weights) or not bounds.refines
-        self.seems = known.low.copy()
-        """About the lowest margin: what tells which class is the worst of a region."""
-        right = (known.low > 0).all(1)
-        lost = np.where(np.isnan(known.high), np.inf, known.high)
-        self.outcome = np.where(right, RIGHT, np.where(lost.min(1) < 0, lost.argmin(1), OPEN))
-        self.doubt = ~(known.low > 0) & (self.outcome == OPEN)[:, None]
-        if self.bounds.refines and self.attends:
-            self._refine()
-
-    def _refine(self) -> None:
-        """Class by class, with the linear form maximised exactly."""
-        rows, classes = np.nonzero(self.doubt)
-        for chunk in self._chunks(rows):
-            at = rows[chunk], classes[chunk]
-            total = self._scores(*at, -1).highest()
-            self.doubt[at], self.seems[at] = ~(total < 0), -total
-        self.outcome[(self.outcome == OPEN) & ~self.doubt.any(1)] = RIGHT
-
-    def _scores(self, rows: Index, classes: Index, sign: int) -> Scores:
-        return self.bounds.scores(self.known, rows, classes, sign)
-
-    def _chunks(self, pairs: Index) -> Sequence[slice]:
-        return chunks(len(pairs) if self.attends else 0, self.bounds.at_once)
-
-    def cuts(self, open_: Index) -> Cuts:
-        """How these regions are cut, which are in doubt."""
-        seems = np.nan_to_num(self.seems[open_], nan=np.finfo(float).max)
-        seems = np.where(self.doubt[open_], seems, np.inf)
-        worst = seems.argmin(1)
-        right, bad = self._right(open_, worst)
-        hopeful = np.flatnonzero(seems.min(1) < 0)
-        wrong = self._wrong(open_, worst, hopeful)
-        return self._choose(self.regions[open_], right, wrong, worst, bad)
-
-    def _right(self, open_: Index, worst: Index) -> tuple[list[Mask], list[Array]]:
-        """Edges all of whose paths are right, and how each edge does against the worst class."""
-        masks = self.regions[open_].masks
-        right = [mask & self.attends for mask in masks]
-        bad = [np.full(mask.shape, -np.inf) for mask in masks]
-        rows, classes = np.nonzero(self.doubt[open_])
-        for chunk in self._chunks(rows):
-            row, rival = rows[chunk], classes[chunk]
-            starts = np.flatnonzero(np.diff(row, prepend=-1))
-            at_worst = rival == worst[row]
-            for i, best in enumerate(self._scores(open_[row], rival, -1).marginals()):
-                right[i][row[starts]] &= np.logical_and.reduceat(best < 0, starts)
-                bad[i][row[at_worst]] = best[at_worst]
-        return right, bad
-
-    def _wrong(self, open_: Index, worst: Index, hopeful: Index) -> list[Mask]:
-        """Edges all of whose paths lose to the worst class, of the hopeful regions."""
-        masks = self.regions[open_].masks
-        wrong = [np.zeros(mask.shape, dtype=bool) for mask in masks]
-        for chunk in self._chunks(hopeful):
-            at = hopeful[chunk]
-            for i, best in enumerate(self._scores(open_[at], worst[at], +1).marginals()):
-                wrong[i][at] = (best < 0) & masks[i][at]
-        return wrong
-
-    def _choose(
-        self,
-        regions: Regions,
-        right: list[Mask],
-        wrong: list[Mask],
-        instead: Index,
-        bad: list[Array],
-    ) -> Cuts:
-        """Cut where most is decided; halve where the margin depends on the edge most."""
-        masks, rows = regions.masks, np.arange(len(regions))
-        share, spread = np.zeros((2, len(regions), len(masks)))
-        for i, through in enumerate(regions.through()):
-            wrong[i] &= ~right[i]
-            decided = right[i] | wrong[i]
-            share[:, i] = (through * decided).sum(1) / through.sum(1)
-            rest = masks[i] & ~decided
-            top, low = _ends(rest, bad[i])
-            spread[:, i] = np.where(rest.sum(1) > 1, np.nan_to_num(top - low, nan=0.0), -1.0)
-        stage, then = share.argmax(1), spread.argmax(1)
-        halve = (share[rows, stage] < _ENOUGH) & (spread[rows, then] >= 0)
-        parts = np.zeros((3, len(regions), self.widest), dtype=bool)
-        for i, mask in enumerate(masks):
-            width, at = mask.shape[1], stage == i
-            parts[0, at, :width] = right[i][at]
-            parts[1, at, :width] = wrong[i][at]
-            # A stage whose edges are decided in part has a rest, which is what is halved there.
-            rest = mask & ~((right[i] | wrong[i]) & at[:, None])
-            at = halve & (then == i)
-            parts[2, at, :width] = _half(rest[at], bad[i][at])
-        return Cuts(stage, parts[0], parts[1], instead, np.where(halve, then, -1), parts[2])
+    outcome: Index
+    sure: Mask
+    open: Index
+    cuts: Cuts
 
 
-def _ends(rest: Mask, bad: Array) -> tuple[Array, Array]:
+class Decider:
+    """Asks about the regions of one trellis."""
+
+    def __init__(self, judge: Judge, layouts: Sequence[Layout], float32: bool) -> None:
+        self.judge, self.layouts, self.float32 = judge, layouts, float32
+
+    def shown(self, regions: Regions, label: Index) -> Shown:
+        """What is shown of regions of one label and reader each."""
+        count, trellis = len(regions), regions.trellis
+        outcome, sure = np.full(count, OPEN), np.zeros(count, dtype=bool)
+        right, wrong = ([np.zeros(mask.shape, dtype=bool) for mask in regions.masks]
+                        for _ in range(2))  # fmt: skip
+        bad = [np.full(mask.shape, -np.inf) for mask in regions.masks]
+        sets = Sets(trellis, regions.masks, self.layouts)
+        with np.errstate(all="ignore"):  # what is no number shows nothing
+            for at, some, rounded in self.judge.path_regions(sets, self.float32):
+                relaxed = self.judge.margins.relaxed(some)
+                gaps, outcome[at] = self._outcome(relaxed, label[at])
+                if rounded is not None:
+                    relaxed = self.judge.margins.relaxed(some, rounded)
+                    gaps, again = self._outcome(relaxed, label[at])
+                    sure[at] = (again != OPEN) & (again == outcome[at])
+                open_ = np.flatnonzero(~sure[at] if self.float32 else outcome[at] == OPEN)
+                if not len(open_):
+                    continue
+                edges = self._edges(relaxed, gaps, label[at])
+                for i, (good, lost, worst) in enumerate(zip(*edges, strict=True)):
+                    right[i][at], wrong[i][at], bad[i][at] = good, lost, worst
+        open_ = np.flatnonzero(~sure if self.float32 else outcome == OPEN)
+        right, wrong = ([stage[open_] for stage in found] for found in (right, wrong))
+        cuts = _choose(regions[open_], right, wrong, [stage[open_] for stage in bad])
+        return Shown(outcome, sure, open_, cuts)
+
+    def _outcome(self, relaxed: Relaxed, label: Index) -> tuple[Floats, Index]:
+        """Margins of the label over every class `[region class]`, infinite over itself."""
+        margins, every = self.judge.margins, np.arange(self.judge.n_classes)[None]
+        own = every == label[:, None]
+        gaps = np.where(own, np.inf, relaxed.gaps(label, every))
+        right = (own | margins.won(gaps, label, every)).all(1)
+        worst, rival = _worst(gaps), label[:, None]
+        lost = margins.won(relaxed.gaps(worst, rival), worst, rival)[:, 0]
+        return gaps, np.where(right, RIGHT, np.where(lost, worst, OPEN))
+
+    def _edges(
+        self, relaxed: Relaxed, gaps: Floats, label: Index
+    ) -> tuple[list[Mask], list[Mask], list[Floats]]:
+        """Per stage the edges that look right, and wrong; how bad each is: `[region edge]`."""
+        rivals = np.argsort(np.nan_to_num(gaps, nan=-np.inf), axis=1)[:, : min(
+            _RIVALS, self.judge.n_classes - 1)]  # fmt: skip
+        won = np.take_along_axis(gaps, rivals, 1) > 0
+        some = relaxed.attended
+        assert isinstance(some, PathRegions)
+        totals = marginals(some, *relaxed.lines(label, rivals)[:2])
+        against = marginals(some, *relaxed.lines(rivals[:, 0], label[:, None])[:2])
+        right = [np.asarray(((best < 0) | won[..., None]).all(1)) for best in totals]
+        return right, [best[:, 0] < 0 for best in against], [best[:, 0] for best in totals]
+
+
+def _worst(gaps: Floats) -> Index:
+    """The class that leads most over the label."""
+    return np.asarray(np.nan_to_num(gaps, nan=-np.inf).argmin(1))
+
+
+def marginals(regions: PathRegions, q: Floats, level: Floats) -> list[Floats]:
+    """Per stage about the largest total of a path through each edge, `[region row edge]`.
+
+    Below zero where no such path's mean along `q [region row d]` is above the `level`. Means of
+    several heads are added as if their weights were the same on all paths.
+    """
+    heads = len(regions.keys[0].slack)
+    base = np.zeros(q.shape[:2]) if heads else -level
+    scores = [np.zeros(()) for _ in regions.sets.layouts]
+    sums = [regions.sums(head, q) for head in range(heads)]
+    middles = [one.middle() for one in sums]
+    for one, middle in zip(sums, middles, strict=True):
+        own = middle + (level - sum(middles)) / heads
+        light, heavy = one.masses()
+        over = 2 / (light + heavy)
+        base = base + (one.total - own * one.mass) * over
+        scores = [
+            score + (stage.scores - own[..., None, None] * stage.weights[:, None])
+            * over[..., None, None]
+            for score, stage in zip(scores, one.stages, strict=True)
+        ]  # fmt: skip
+    layouts, masks = regions.sets.layouts, regions.sets.rectangles
+    scores = [np.where(mask[:, None], score, -np.inf)
+              for score, mask in zip(scores, masks, strict=True)]  # fmt: skip
+    groups, before = [score.max(-1) for score in scores], [np.zeros((*q.shape[:2], 1))]
+    for group, layout in zip(groups, layouts, strict=True):
+        before.append(_best(group + before[-1][..., layout.source], layout.incoming))
+    after = np.zeros_like(before[-1])
+    found: list[Floats] = []
+    for i in reversed(range(len(groups))):
+        layout, edges = layouts[i], regions.sets.masks[i].shape[1]
+        around = before[i][..., layout.source] + after[..., layout.target] + base[..., None]
+        best, filled = np.empty((*q.shape[:2], edges)), layout.edge < edges
+        best[..., layout.edge[filled]] = (scores[i] + around[..., None])[..., filled]
+        found.insert(0, best)
+        after = _best(groups[i] + after[..., layout.target], layout.outgoing)
+    return found
+
+
+def _best(groups: Floats, rows: Index) -> Floats:
+    """The largest of each state's groups."""
+    if rows.shape[1] == 1:
+        return groups[..., rows[:, 0]]
+    padded = np.concatenate([groups, np.full((*groups.shape[:-1], 1), -np.inf)], axis=-1)
+    return np.asarray(padded[..., rows].max(-1))
+
+
+def _choose(regions: Regions, right: list[Mask], wrong: list[Mask], bad: list[Floats]) -> Cuts:
+    """Cut where most looks decided; halve where the margin depends on the edge most."""
+    masks, rows = regions.masks, np.arange(len(regions))
+    share, spread = np.zeros((2, len(regions), len(masks)))
+    # A part with all edges of a stage is none: what looks decided there is not.
+    for i, mask in enumerate(masks):
+        right[i] &= mask
+        wrong[i] &= mask & ~right[i]
+        for part in (right[i], wrong[i]):
+            part &= ~(part == mask).all(1)[:, None]
+    for i, through in enumerate(regions.through()):
+        decided = right[i] | wrong[i]
+        share[:, i] = (through * decided).sum(1) / through.sum(1)
+        rest = masks[i] & ~decided
+        top, low = _ends(rest, bad[i])
+        apart = np.nan_to_num(top - low, nan=0.0, posinf=0.0)
+        spread[:, i] = np.where(rest.sum(1) > 1, apart, -1.0)
+    stage, then = share.argmax(1), spread.argmax(1)
+    halve = (share[rows, stage] < _ENOUGH) & (spread[rows, then] >= 0)
+    widest = max(mask.shape[1] for mask in masks)
+    parts = np.zeros((3, len(regions), widest), dtype=bool)
+    for i, mask in enumerate(masks):
+        width, at = mask.shape[1], stage == i
+        parts[0, at, :width] = right[i][at]
+        parts[1, at, :width] = wrong[i][at]
+        # A stage whose edges are decided in part has a rest, which is what is halved there.
+        rest = mask & ~((right[i] | wrong[i]) & at[:, None])
+        at = halve & (then == i)
+        parts[2, at, :width] = _half(rest[at], bad[i][at])
+    return Cuts(stage, parts[0], parts[1], np.where(halve, then, -1), parts[2])
+
+
+def _ends(rest: Mask, bad: Floats) -> tuple[Floats, Floats]:
     """The worst and the best of the rest of each row."""
     return np.where(rest, bad, -np.inf).max(1), np.where(rest, bad, np.inf).min(1)
 
 
-def _half(rest: Mask, bad: Array) -> Mask:
+def _half(rest: Mask, bad: Floats) -> Mask:
     """The worse edges: above the middle between the worst and the best; never all or none."""
     top, low = _ends(rest, bad)
     part = np.asarray(rest & (bad > (top + low)[:, None] / 2))

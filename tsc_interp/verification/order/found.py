@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,32 +12,26 @@ from numpy.typing import NDArray
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.stack import Stack
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.bounds.intervals import Array
 
 RIGHT, OPEN, SINGLY = -1, -2, -3
 """Outcomes of regions beside the class that beats the label on every input: the label wins on every
 input, it is not decided, and the inputs are decided one by one."""
 
 
-_ARRAYS = ("reader", "label", "node", "doubt", "levels")
+_ARRAYS = ("label", "node")
 
 
 @dataclass
 class Batch:
     """Regions with what the search knows of them, by region.
 
-    reader, label: of all inputs of a region
-    node:          its place in the tree
-    doubt:         `[region class]`: classes that may beat the label somewhere in the region
-    levels:        `[region direction]`, all heads: where bounds begin; NaN where nothing is known
+    label: of all inputs of a region
+    node:  its place in the tree
     """
 
     regions: Regions
-    reader: Index
     label: Index
     node: Index
-    doubt: Mask
-    levels: Array
 
     def __len__(self) -> int:
         return len(self.node)
@@ -78,6 +72,12 @@ class Found:
     undecided_inputs: list[NDArray[np.int16]] = field(default_factory=list)
     examined: int = 0
     """Regions that were bounded."""
+    known: dict[int, int] = field(default_factory=dict)
+    """Nodes that are open because they are to be shown of float32, and their outcome."""
+    sure: set[int] = field(default_factory=set)
+    """Nodes whose outcome is that of the float32 model, too."""
+    sure_inputs: Index = field(default_factory=lambda: np.zeros(2, dtype=np.int64))
+    """Inputs decided one by one that are right, and wrong, in float32, too."""
     stack: tuple[Stack, int] | None = None
     """The tree is about this stack, of which the trellis is a part."""
 
@@ -91,6 +91,8 @@ class Found:
         cuts = zip(stage.tolist(), packed, first.tolist(), strict=True)
         for at, cut in zip(node.tolist(), cuts, strict=True):
             self.nodes[at] = cut
+            if at in self.known:
+                self.known[cut[2]] = self.known[cut[2] + 1] = self.known.pop(at)
         return np.stack([first, first + 1])
 
     def cut_apart(self, node: int, stage: int, parts: Mask) -> Index:
@@ -104,6 +106,12 @@ class Found:
         """Give these nodes an outcome each."""
         for at, leaf in zip(node.tolist(), outcome.tolist(), strict=True):
             self.nodes[at] = leaf
+
+    def settle(self) -> None:
+        """End the search: what is shown over the reals alone is said of the reals alone."""
+        for at, outcome in self.known.items():
+            if self.nodes[at] == OPEN:
+                self.nodes[at] = outcome
 
     # -- and others read -------------------------------------------------------------------------
 
@@ -138,12 +146,15 @@ class Found:
             return None, edges, child + 1 - int(edges[number])
         return stage - 1, edges[stack.own[number][stage]], child
 
-    def leaves(self, chosen: Callable[[int], bool]) -> tuple[Regions, Index]:
-        """The regions whose outcome is chosen, and their nodes."""
+    def leaves(
+        self, chosen: Callable[[int], bool], among: Container[int] | None = None
+    ) -> tuple[Regions, Index]:
+        """The regions whose outcome is chosen, among these nodes or all, and their nodes."""
         ends: list[tuple[int, Sequence[Mask]]] = []
         if any(isinstance(node, int) and chosen(node) for node in self.nodes):
             ends = [(at, masks) for at, masks, step in self.walk()
-                    if isinstance(step, int) and chosen(step)]  # fmt: skip
+                    if isinstance(step, int) and chosen(step)
+                    and (among is None or at in among)]  # fmt: skip
         whole, node = Regions.whole(self.trellis), np.array([at for at, _ in ends], dtype=np.int64)
         if not ends:
             return whole[:0], node
@@ -170,10 +181,10 @@ class Found:
         if not isinstance(stack, Stack):
             return [self]
         parts = [
-            Found(part, self.nodes, stack=(stack, number))
+            Found(part, self.nodes, stack=(stack, number), sure=self.sure)
             for number, part in enumerate(stack.parts)
         ]
         first = parts[0]
         first.wrong_inputs, first.undecided_inputs = self.wrong_inputs, self.undecided_inputs
-        first.examined = self.examined
+        first.examined, first.sure_inputs = self.examined, self.sure_inputs
         return parts

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.regions import Regions, first_path
 from tsc_interp.tasks.stack import stacked
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.order.exact import OrderedExact
 from tsc_interp.verification.order.found import Found
 
 _TOGETHER = 2500
@@ -104,21 +104,19 @@ class Part:
         return np.asarray(draw.permutation(np.concatenate(rows)))
 
 
-def groups_of(trellis: Trellis, stack: bool = False) -> list[Trellis]:
-    """All labels in one trellis where that is small, else one in each; or stacks of labels."""
+def groups_of(trellis: Trellis) -> list[Trellis]:
+    """All labels in one trellis where that is small, else stacks of labels."""
     labels = trellis.labels
-    if stack:
-        by_label = [trellis.of_label(label) for label in labels]
-        return [stacked(by_label[i : i + _STACKED]) for i in range(0, len(by_label), _STACKED)]
     together = trellis.of_labels(labels)
     if together.n_edges <= _TOGETHER or len(labels) == 1:
         return [together]
-    return [trellis.of_label(label) for label in labels]
+    by_label = [trellis.of_label(label) for label in labels]
+    return [stacked(by_label[i : i + _STACKED]) for i in range(0, len(by_label), _STACKED)]
 
 
-def require_readable(exact: OrderedExact, task: Any) -> None:
-    if isinstance(task, Writing) and exact.config.reads != "last_letter":
+def require_readable(config: ClassifierConfig, task: Any) -> None:
+    if isinstance(task, Writing) and config.reads != "last_letter":
         raise UnsupportedError(
             "a task that writes is read at the last letter so far: reads must be 'last_letter', "
-            f"and this model has {exact.config.reads!r}"
+            f"and this model has {config.reads!r}"
         )

@@ -23,26 +23,27 @@ from time import monotonic, sleep
 from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.files import write_atomically
 from tsc_interp.processes import cores
 from tsc_interp.tasks.audit import inputs_of
 from tsc_interp.tasks.base import is_shipped
 from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.trellis import Trellis
-from tsc_interp.verification.order.bounds import Bounds
-from tsc_interp.verification.order.exact import OrderedExact
+from tsc_interp.trusted.budget import Budget
+from tsc_interp.trusted.errors import NotProved
+from tsc_interp.trusted.judge import Judge
+from tsc_interp.verification.documents import model_of
 from tsc_interp.verification.order.found import Found
-from tsc_interp.verification.order.keys import Keys, keys_of
 from tsc_interp.verification.order.partition import Partition
 from tsc_interp.verification.order.parts import Part, groups_of
 from tsc_interp.verification.order.saved import found_in, save, share_left
-from tsc_interp.verification.order.terms import LinearBounds, Terms, has_terms
 
 ALONE = 10.0
 """Seconds before other processes are started: that takes two of them."""
 _SLICE = 1.0
 """Seconds between two states on disk, at least; and ten times what writing one takes."""
-_FORMAT = "tsc-interp/order-search/3"
+_FORMAT = "tsc-interp/order-search/4"
 Progress = Callable[[float], None]
 
 
@@ -50,35 +51,26 @@ Progress = Callable[[float], None]
 class Search:
     """The search over one part."""
 
-    exact: OrderedExact
+    judge: Judge
     task: Any
     length: int
     step: int | None
     weights: str
     """The model's hash."""
+    float32: bool = False
 
     @cached_property
     def trellis(self) -> Trellis:
         number = self.length if self.step is None else self.step
-        return inputs_of(self.task, self.exact.config.n_letters, number)
+        return inputs_of(self.task, self.judge.spec.n_letters, number)
 
     @cached_property
     def groups(self) -> list[Group]:
-        # A sweep costs so little where margins are sums of terms that the number of sweeps counts.
-        stack = self.terms is not None
-        return [Group(self, trellis) for trellis in groups_of(self.trellis, stack=stack)]
+        return [Group(self, trellis) for trellis in groups_of(self.trellis)]
 
     @cached_property
     def inputs(self) -> int:
         return sum(group.inputs for group in self.groups)
-
-    @cached_property
-    def keys(self) -> Keys:
-        return keys_of(self.exact, self.trellis)
-
-    @cached_property
-    def terms(self) -> Terms | None:
-        return Terms(self.keys) if has_terms(self.keys) else None
 
     def part(self) -> Part:
         """What became of every input; what was not decided is undecided."""
@@ -111,20 +103,15 @@ class Group:
         search, trellis = self.search, self.trellis
         facts = [
             _FORMAT, search.weights, search.task.model_dump(mode="json"), search.length,
-            search.step, search.trellis.digest, trellis.labels, trellis.n_edges,
+            search.step, search.trellis.digest, trellis.labels, trellis.n_edges, search.float32,
         ]  # fmt: skip
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:32] + ".npz"
 
     def begun(self, folder: Path | None, deadline: float) -> Partition:
         """The search as it is here, or in a file of this folder, or new."""
         if self.partition is None:
-            search, terms = self.search, self.search.terms
-            bounds: Bounds | LinearBounds = (
-                LinearBounds(terms, self.trellis)
-                if terms
-                else Bounds(search.exact.config, self.trellis, search.keys)
-            )
-            self.partition = Partition(search.exact, bounds, deadline)
+            search = self.search
+            self.partition = Partition(search.judge, self.trellis, deadline, search.float32)
             saved = None if folder is None else found_in(folder / self.name, self.trellis)
             if saved is not None:
                 self.partition.go_on(saved)
@@ -151,6 +138,7 @@ class Group:
         elif folder is not None:
             self.found = found_in(folder / self.name, self.trellis)
         self.found = self.found or Found(self.trellis)
+        self.found.settle()
 
     def left(self, folder: Path | None) -> float:
         """About the share of inputs that are not decided."""
@@ -165,12 +153,39 @@ class Group:
         return (folder / self.name).with_suffix(".claim")
 
 
+def judge_of(checkpoint: Checkpoint) -> Judge:
+    """The trusted base about one model of one layer.
+
+    Raises:
+        UnsupportedError: where it does not know this kind of model.
+    """
+    if checkpoint.config.n_layers != 1:
+        raise UnsupportedError(
+            "strings in their order are verified for one layer; this model has "
+            f"{checkpoint.config.n_layers}. tsc.falsify searches models of any depth for wrong "
+            "inputs, and decides every input of a small frame with exhaustive=True "
+            "(tsc-interp falsify --every)"
+        )
+    if checkpoint.config.beyond_verification:
+        raise UnsupportedError(
+            f"this model has {', '.join(checkpoint.config.beyond_verification)}: there are no "
+            "bounds for that"
+        )
+    budget = Budget(float("inf"))
+    budget.restart()
+    try:
+        return Judge(model_of(checkpoint), budget)
+    except NotProved as error:
+        raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
+
+
 def searches_of(
-    checkpoint: Checkpoint, task: Any, asked: Sequence[tuple[int, int | None]]
-) -> list[Search]:
+    checkpoint: Checkpoint, task: Any, asked: Sequence[tuple[int, int | None]],
+    float32: bool = False,
+) -> list[Search]:  # fmt: skip
     """A search for each (length, step)."""
-    exact, weights = OrderedExact(checkpoint), checkpoint.weight_hash()
-    return [Search(exact, task, length, step, weights) for length, step in asked]
+    judge, weights = judge_of(checkpoint), checkpoint.weight_hash()
+    return [Search(judge, task, length, step, weights, float32) for length, step in asked]
 
 
 def run(
@@ -275,7 +290,8 @@ def _shared(
     parts = sorted({(group.search.length, group.search.step) for group in waiting})
     task = groups[0].search.task.model_dump(mode="json")
     seconds = deadline - monotonic()
-    arguments = json.dumps([str(model), str(folder), task, parts, seconds, os.getpid()])
+    about = [str(model), str(folder), task, parts, groups[0].search.float32]
+    arguments = json.dumps([*about, seconds, os.getpid()])
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     # Not multiprocessing: that runs a script without a guard a second time.
     code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import helper; helper()"
@@ -323,9 +339,9 @@ def helper() -> None:
     from tsc_interp.checkpoints import load_checkpoint
     from tsc_interp.tasks.base import read_task
 
-    model, folder, task, parts, seconds, parent = json.loads(sys.argv[1])
+    model, folder, task, parts, float32, seconds, parent = json.loads(sys.argv[1])
     deadline, checkpoint, chosen = monotonic() + seconds, load_checkpoint(model), read_task(task)
-    searches = searches_of(checkpoint, chosen, [tuple(part) for part in parts])
+    searches = searches_of(checkpoint, chosen, [tuple(part) for part in parts], float32)
     groups = [group for search in searches for group in search.groups]
     with_parent = lambda: os.getppid() == parent  # noqa: E731
     _turns(groups[::-1], Path(folder), deadline, deadline, with_parent, shared=True)

@@ -32,6 +32,9 @@ def save(path: Path, search: Partition) -> None:
         "instead": np.concatenate([no_classes, *(classes for _, classes in found.wrong_inputs)]),
         "undecided_inputs": np.concatenate([no_rows, *found.undecided_inputs]),
         "examined": np.array([found.examined]),
+        "known": np.array(sorted(found.known.items()), dtype=np.int64).reshape(-1, 2),
+        "sure": np.array(sorted(found.sure), dtype=np.int64),
+        "sure_inputs": found.sure_inputs,
         "left": np.array([search.left()]),
     }
     content = BytesIO()
@@ -52,7 +55,10 @@ def found_in(path: Path, trellis: Trellis) -> Found | None:
         return None
     wrong = [(arrays["wrong_inputs"], arrays["instead"])] if len(arrays["instead"]) else []
     undecided = [arrays["undecided_inputs"]] if len(arrays["undecided_inputs"]) else []
-    return Found(trellis, _nodes(arrays), wrong, undecided, int(arrays["examined"][0]))
+    return Found(
+        trellis, _nodes(arrays), wrong, undecided, int(arrays["examined"][0]),
+        dict(arrays["known"].tolist()), set(arrays["sure"].tolist()), arrays["sure_inputs"],
+    )  # fmt: skip
 
 
 def _load(path: Path, names: tuple[str, ...] | None = None) -> Arrays | None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from tsc_interp.tasks.regions import Mask, Regions
 from tsc_interp.tasks.trellis import Index, Trellis
-from tsc_interp.verification.order.scores import chunks
 
 _BITS_AT_ONCE = 1 << 24
 
@@ -41,10 +40,11 @@ def union_count(
                 counted.append(left)
     uncounted = np.unique(prompts, axis=0)
     for other in counted:
-        for chunk in chunks(len(other), max(1, _BITS_AT_ONCE // max(1, len(uncounted)))):
+        step = max(1, _BITS_AT_ONCE // max(1, len(uncounted)))
+        for start in range(0, len(other), step):
             if monotonic() > deadline:
                 return None
-            uncounted = uncounted[~inside_any(other[chunk], uncounted)]
+            uncounted = uncounted[~inside_any(other[start : start + step], uncounted)]
     return total + len(uncounted)
 
 

@@ -29,7 +29,7 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.tasks.writing import Addition
-from tsc_interp.verification.order.exact import OrderedExact, longest_string
+from tsc_interp.trusted.judge import Judge
 from tsc_interp.verification.order.parts import Part, require_readable
 from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.union import lifted, union_count
@@ -50,6 +50,7 @@ def verify_order(
     task: Any = None,
     progress: Progress | None = None,
     resume: str | os.PathLike[str] | None = None,
+    float32: bool = False,
 ) -> OrderedVerdict:
     """Decide every input of these lengths, or of every step of a task that writes.
 
@@ -61,15 +62,15 @@ def verify_order(
         task: By default the model's own; another one is an object or a name (`"maximum"`).
         progress: Called with the share of inputs that are decided, on average over parts.
         resume: A folder where the search is kept, so that the same call goes on from there.
+        float32: Whether parts are cut until the same is shown of the float32 model.
     """
-    exact = OrderedExact(checkpoint)
     chosen = task_for(checkpoint.config, task)
-    require_readable(exact, chosen)
+    require_readable(checkpoint.config, chosen)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
         raise UsageError(f"seconds is a number above 0; got {seconds!r}")
     asked = asked_parts(checkpoint.config, chosen, lengths)
     deadline = monotonic() + seconds
-    searches = searches_of(checkpoint, chosen, asked)
+    searches = searches_of(checkpoint, chosen, asked, float32)
     until = deadline - _TO_COUNT * seconds
     folder = None if resume is None else Path(resume)
     try:
@@ -80,7 +81,7 @@ def verify_order(
             f"cannot keep the search in {shown(place)}: {reason(error)}; resume takes a folder "
             "that can be written, and what was kept in it before is still there"
         ) from None
-    return _verdict(checkpoint, exact, chosen, parts, deadline)
+    return _verdict(checkpoint, searches[0].judge, chosen, parts, deadline)
 
 
 def task_for(config: ClassifierConfig, task: Any) -> Any:
@@ -128,6 +129,11 @@ def asked_parts(
     return [(length, None) for length in sorted(set(chosen))]
 
 
+def longest_string(config: ClassifierConfig) -> int | None:
+    """Letters that fit into the model's positions; None: any number."""
+    return config.n_positions - int(config.has_cls) if config.has_positions else None
+
+
 def _require_frame(frame: Frame, fits: int | None, chosen: Sequence[int]) -> None:
     """Lengths are letters at the frame's places."""
     outside = [length for length in chosen if length not in frame.lengths]
@@ -139,7 +145,7 @@ def _require_frame(frame: Frame, fits: int | None, chosen: Sequence[int]) -> Non
 
 
 def _verdict(
-    checkpoint: Checkpoint, exact: OrderedExact, task: Any, parts: list[Part], deadline: float
+    checkpoint: Checkpoint, judge: Judge, task: Any, parts: list[Part], deadline: float
 ) -> OrderedVerdict:
     counts = tuple(
         PartCount(part.length, part.step, part.inputs, part.wrong, part.undecided, part.examined)
@@ -168,7 +174,7 @@ def _verdict(
         inputs=inputs,
         wrong=wrong,
         undecided=undecided,
-        first_wrong=None if first is None else _wrong_input(exact, config, task, *first),
+        first_wrong=None if first is None else _wrong_input(judge, config, task, *first),
         first_undecided=written(config, open_[0]) if open_ else None,
         regions=tuple(
             f"{count:,} inputs of {_part_name(part)}: {sentence}"
@@ -225,14 +231,14 @@ def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
 
 
 def _wrong_input(
-    exact: OrderedExact, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
+    judge: Judge, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
 ) -> WrongInput:
     labels = (group.trellis.label_of(np.array(string)) for group in part.groups)
     label = next(label for label in labels if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
     fixed = 0 if part.step is not None else len(string) - part.length
     return WrongInput(
-        written(config, string), tokens, label, exact.answer(string), part.step, fixed
+        written(config, string), tokens, label, judge.answer_to_string(string), part.step, fixed
     )
 
 
