@@ -73,6 +73,7 @@ def test_eval_needs_no_strings(capsys: pytest.CaptureFixture[str]) -> None:
         (["prune", "walkthrough", "--keep", "1", "--keep-horizon"], 2, "do not go together"),
         (["runs", "--limit", "0"], 2, "expected at least 1"),
         (["no-such-command"], 2, "No such command"),
+        (["evl"], 2, "No such command 'evl'. Did you mean 'eval'?"),
     ],
 )
 def test_errors_are_short_and_on_standard_error(

@@ -254,7 +254,8 @@ def test_what_cannot_be_put_together_is_refused(
 
 
 def test_every_module_of_the_package_is_in_the_page() -> None:
-    used = "".join(scripts.assemble_script(entry) for entry in ("page.mjs", "sequence.mjs"))
+    entries = ("page.mjs", "sequence.mjs", "sums.mjs")
+    used = "".join(scripts.assemble_script(entry) for entry in entries)
     for file in scripts.ASSETS.iterdir():
         if file.name.endswith(".mjs"):
             assert f"// {file.name}\n" in used, f"{file.name} is not used"

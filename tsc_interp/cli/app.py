@@ -6,33 +6,15 @@ import contextlib
 import errno
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
 import typer
 
 from tsc_interp._version import __version__
-from tsc_interp.cli import (
-    analyze,
-    construct,
-    diff,
-    evaluate,
-    falsify,
-    import_,
-    info,
-    intervene,
-    lab,
-    list_,
-    playground,
-    prune,
-    reproduce,
-    runs,
-    sweep,
-    theorem,
-    train,
-    verify,
-)
 from tsc_interp.cli.common import print_json
 from tsc_interp.cli.grouped import GroupedCommands
 from tsc_interp.cli.signature import command, summary
@@ -42,52 +24,39 @@ from tsc_interp.output.visible import visible, write_everything
 # Some versions of typer carry their own click, others use the installed one: ask typer which.
 _ClickError: Any = typer.BadParameter.__mro__[2]
 
-COMMANDS: dict[str, dict[str, Callable[..., None]]] = {
-    "Understand a model": {
-        "analyze": analyze.command,
-        "playground": playground.command,
-        "eval": evaluate.command,
-        "info": info.command,
-    },
-    "Decide every string": {
-        "verify": verify.command,
-        "falsify": falsify.command,
-        "diff": diff.command,
-        "theorem": theorem.command,
-    },
-    "Change a model": {"intervene": intervene.command, "prune": prune.command},
-    "Get a model": {
-        "list": list_.command,
-        "import": import_.command,
-        "construct": construct.command,
-        "train": train.command,
-        "runs": runs.command,
-    },
-    "Study many models": {
-        "sweep": sweep.command,
-        "sweep-report": sweep.report,
-        "reproduce": reproduce.command,
-        "lab": lab.list_them,
-    },
+COMMANDS: Mapping[str, Sequence[str]] = {
+    "Understand a model": ("analyze", "playground", "eval", "info"),
+    "Decide every string": ("verify", "falsify", "diff", "theorem"),
+    "Change a model": ("intervene", "prune"),
+    "Get a model": ("list", "import", "construct", "train", "runs"),
+    "Study many models": ("sweep", "sweep-report", "reproduce", "lab"),
 }
+"""Each has a file of its own with a function `command`, or a `group` of them."""
 
 
 class Commands(GroupedCommands):
-    """Every command, made when it is called."""
+    """Every command, imported and made when it is called."""
 
     @classmethod
     def table(cls) -> Mapping[str, Mapping[str, str]]:
         return {
-            title: {name: summary(body) for name, body in commands.items()}
-            for title, commands in COMMANDS.items()
+            title: {name: summary(_module(name).command) for name in names}
+            for title, names in COMMANDS.items()
         }
 
     @classmethod
     def made(cls, name: str) -> Any:
-        if name == "lab":
-            return typer.main.get_command(lab.group)
-        bodies = {name: body for commands in COMMANDS.values() for name, body in commands.items()}
-        return command(name, bodies[name]) if name in bodies else None
+        if not any(name in names for names in COMMANDS.values()):
+            return None
+        module = _module(name)
+        if hasattr(module, "group"):
+            return typer.main.get_command(module.group)
+        return command(name, module.command)
+
+
+def _module(name: str) -> Any:
+    file = f"{name}_" if iskeyword(name) else name.replace("-", "_")
+    return import_module(f"tsc_interp.cli.{file}")
 
 
 app = typer.Typer(

@@ -62,6 +62,10 @@ class GroupedCommands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         return self.made(cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(self.list_commands(ctx))  # what typer suggests from
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, commands in self.table().items():
             with formatter.section(title):

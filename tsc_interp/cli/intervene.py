@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tsc_interp.cli.common import DEFAULT_MODEL, messages, output, print_json, working
-from tsc_interp.cli.evaluate import class_names
+from tsc_interp.cli.eval import class_names
 from tsc_interp.errors import UnsupportedError
 
 if TYPE_CHECKING:

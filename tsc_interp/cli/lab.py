@@ -12,9 +12,9 @@ from typing import Any
 
 import typer
 
+from tsc_interp.cli import signature
 from tsc_interp.cli.common import only, output, print_json, print_saved, working
 from tsc_interp.cli.grouped import GroupedCommands
-from tsc_interp.cli.signature import HELP, Asked, command
 
 
 class Laboratories(GroupedCommands):
@@ -65,7 +65,7 @@ class Laboratories(GroupedCommands):
 
         body.__doc__ = f"{laboratory.question}\n\n{_ABOUT}"
         body.asked = lambda told, names: own  # type: ignore[attr-defined]
-        return command(laboratory.name, body)
+        return signature.command(laboratory.name, body)
 
 
 _ABOUT = """\
@@ -88,8 +88,9 @@ group = typer.Typer(
 
 
 @group.callback()
-def list_them(
-    context: typer.Context, as_json: bool = typer.Option(False, "--json", help=HELP["as_json"])
+def command(
+    context: typer.Context,
+    as_json: bool = typer.Option(False, "--json", help=signature.HELP["as_json"]),
 ) -> None:
     """List the laboratories, or run one by name."""
     if context.invoked_subcommand is not None:
@@ -109,11 +110,11 @@ def list_them(
     print_table(output(), list(rows[0]), [list(row.values()) for row in rows], title=title)
 
 
-def _asked(name: str, field: Any) -> Asked:
+def _asked(name: str, field: Any) -> signature.Asked:
     """One of a laboratory's own options; its bounds are checked by the laboratory."""
     is_list = isinstance(field.default, tuple)
     usual = ", ".join(map(str, field.default)) if is_list else str(field.default).replace(",", ", ")
-    return Asked(
+    return signature.Asked(
         name=name,
         kind=field.annotation if field.annotation in (bool, int, float) else str,
         help=f"{field.description or ''} [default: {usual}]".strip(),
