@@ -1,4 +1,4 @@
-"""Specialization: what heads read, whether they repeat each other, and effective rank."""
+"""Specialization: what heads read, and whether they repeat each other."""
 
 from __future__ import annotations
 

@@ -157,8 +157,8 @@ class SuperpositionResult(HeadsResult):
             if self.stands_out(i, h)
         ]
         if not places:
-            text = f"No head reads one {self.unit} clearly, so none can mistake another for it."
-            yield Finding.of(text)
+            if self.needs is None:
+                yield Finding.of("No head reads one token clearly, so none can mistake another.")
             return
         relative = {at: float(self.relative.array[at]) for at in places}
         near = sorted((at for at in places if relative[at] <= self.close), key=relative.__getitem__)
