@@ -3,7 +3,7 @@
     zero                      zero
     mean                      the average over the strings of the run
     mean(aab, abc)            the average over these strings
-    from(aab)                 its content when the model reads this string
+    from(aab)                 its content when the model reads this string: mean(aab)
     like(b)                   for a letter's key or value: that of another letter
     set(0.7)                  these numbers, one for each component
     scale(0.5)                its content times this factor
@@ -24,50 +24,46 @@ from dataclasses import dataclass
 from tsc_interp.errors import UsageError, suggest
 
 
-@dataclass(frozen=True)
-class Zero:
+class Change:
+    """How a part is changed; written as its name and, in brackets, what it is given."""
+
     def __str__(self) -> str:
-        return "zero"
+        name, given = type(self).__name__.lower(), self._given()
+        return f"{name}({given})" if given else name
+
+    def _given(self) -> str:
+        return ""
 
 
 @dataclass(frozen=True)
-class Mean:
+class Zero(Change):
+    """Nothing."""
+
+
+@dataclass(frozen=True)
+class Mean(Change):
     """Over these strings; without any, over those the model is run on."""
 
     strings: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    def _given(self) -> str:
         if len(self.strings) > 6:
-            return f"mean({', '.join(self.strings[:3])} and {len(self.strings) - 3:,} more)"
-        return f"mean({', '.join(self.strings)})" if self.strings else "mean"
+            return f"{', '.join(self.strings[:3])} and {len(self.strings) - 3:,} more"
+        return ", ".join(self.strings)
 
 
 @dataclass(frozen=True)
-class From:
-    """What it is when the model reads this string."""
-
-    string: str
-
-    @property
-    def strings(self) -> tuple[str, ...]:
-        return (self.string,)
-
-    def __str__(self) -> str:
-        return f"from({self.string})"
-
-
-@dataclass(frozen=True)
-class Like:
+class Like(Change):
     """A letter's key or value becomes that of another letter."""
 
     letter: str
 
-    def __str__(self) -> str:
-        return f"like({self.letter})"
+    def _given(self) -> str:
+        return self.letter
 
 
 @dataclass(frozen=True)
-class Set:
+class Set(Change):
     """These numbers, at every position of the part: one for a neuron, else a vector."""
 
     vector: tuple[float, ...]
@@ -76,24 +72,26 @@ class Set:
         if not self.vector or not all(abs(x) < float("inf") for x in self.vector):
             raise UsageError(f"set needs one or more finite numbers, got {self.vector}")
 
-    def __str__(self) -> str:
-        return f"set({', '.join(f'{x:g}' for x in self.vector)})"
+    def _given(self) -> str:
+        return ", ".join(f"{x:g}" for x in self.vector)
 
 
 @dataclass(frozen=True)
-class Scale:
+class Scale(Change):
+    """Its content times this factor."""
+
     factor: float
 
     def __post_init__(self) -> None:
         if not abs(self.factor) < float("inf"):
             raise UsageError(f"scale needs a finite number, got {self.factor}")
 
-    def __str__(self) -> str:
-        return f"scale({self.factor:g})"
+    def _given(self) -> str:
+        return f"{self.factor:g}"
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(Change):
     """Each vector moved by `size` times its own length.
 
     `along` is the whole space, the vector's own direction (its norm changes), or across it (its
@@ -110,33 +108,30 @@ class Noise:
         if self.along not in ("any", "norm", "direction"):
             raise UsageError(f"noise is along any, norm or direction, got {self.along!r}")
 
-    def __str__(self) -> str:
+    def _given(self) -> str:
         along = "" if self.along == "any" else f", along={self.along}"
-        return f"noise({self.size:g}, seed={self.seed}{along})"
+        return f"{self.size:g}, seed={self.seed}{along}"
 
 
 @dataclass(frozen=True)
-class Resample:
+class Resample(Change):
     """For every string what it is on another of the strings, drawn with the seed."""
 
     seed: int = 0
 
-    def __str__(self) -> str:
-        return f"resample(seed={self.seed})"
+    def _given(self) -> str:
+        return f"seed={self.seed}"
 
 
 @dataclass(frozen=True)
-class Patch:
+class Patch(Change):
     """At each position what it is there in the run on this string, or on this row of token ids."""
 
     source: str | tuple[int, ...]
 
-    def __str__(self) -> str:
-        ids = isinstance(self.source, tuple)
-        return f"patch({' '.join(map(str, self.source)) if ids else self.source})"
+    def _given(self) -> str:
+        return self.source if isinstance(self.source, str) else " ".join(map(str, self.source))
 
-
-Change = Zero | Mean | From | Like | Set | Scale | Noise | Resample | Patch
 
 _NAMES = ("zero", "mean", "from", "like", "set", "scale", "noise", "resample", "patch")
 _NOTATION = re.compile(r"(?P<name>[a-z]+)(?:\((?P<inside>.*)\))?")
@@ -181,7 +176,7 @@ def _made(name: str, plain: list[str], named: dict[str, str]) -> Change | None:
     if len(plain) != 1:
         return None
     if name == "from":
-        return From(plain[0])
+        return Mean((plain[0],))
     if name == "patch":
         return Patch(tuple(map(int, plain[0].split())) if plain[0][0].isdigit() else plain[0])
     if name == "like":

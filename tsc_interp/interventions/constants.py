@@ -15,7 +15,6 @@ from torch import Tensor
 
 from tsc_interp.errors import ConfigError, UnsupportedError, UsageError
 from tsc_interp.interventions.changes import (
-    From,
     Like,
     Mean,
     Noise,
@@ -144,7 +143,7 @@ def _constant(runs: Runs, wanted: Intervention, where: Part | Direction) -> Tens
         return activation
     if isinstance(how, Like):
         return _of_letter(runs, where, how.letter)
-    assert isinstance(how, Mean | From)
+    assert isinstance(how, Mean)
     if isinstance(where, Part) and where.kind in ("pattern", "score"):
         raise UnsupportedError(
             f"{wanted}: which letters there are differs between strings, so attention weights "

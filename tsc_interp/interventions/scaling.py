@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.interventions.changes import From, Mean, Noise, Scale, Set, Zero
+from tsc_interp.interventions.changes import Mean, Noise, Scale, Set, Zero
 from tsc_interp.interventions.constants import given_vector
 from tsc_interp.interventions.intervention import Intervention
 from tsc_interp.interventions.parts import Part
@@ -64,7 +64,7 @@ def becomes_bias(config: ClassifierConfig, one: Intervention) -> bool:
     """Whether a change puts a constant in place of what a part of the last layer writes."""
     where = one.place
     return (
-        isinstance(one.change, Mean | From | Set)
+        isinstance(one.change, Mean | Set)
         and isinstance(where, Part)
         and where.kind in ("head", "neuron", "mlp")
         and (where.position, where.layer, config.biases) == (None, config.n_layers - 1, True)
@@ -80,7 +80,7 @@ def write_bias(weights: dict[str, Array], model: Classifier, one: Intervention) 
     if isinstance(one.change, Set):
         value = np.array(given_vector(model.cfg, one, where), dtype=np.float64)
     else:
-        assert isinstance(one.change, Mean | From)
+        assert isinstance(one.change, Mean)
         strings = list(one.change.strings)
         inputs = model.inputs(strings)
         at = np.zeros(len(strings), int) if inputs.reading is None else inputs.reading.numpy()

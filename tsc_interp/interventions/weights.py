@@ -30,7 +30,7 @@ from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import ModelLike, as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.interventions.changes import From, Mean, Patch, Resample, Scale, Set, Zero
+from tsc_interp.interventions.changes import Mean, Patch, Resample, Scale, Set, Zero
 from tsc_interp.interventions.constants import Runs, changing, only_read
 from tsc_interp.interventions.intervention import Given, Intervention, as_interventions
 from tsc_interp.interventions.parts import Direction, Edge, Part, readers, writers
@@ -180,7 +180,7 @@ class _Editor:
                 f"{intervention}: an edge is cut or made constant in weights; scale the whole "
                 "part, or use hooks"
             )
-        if isinstance(intervention.change, Mean | From | Set):
+        if isinstance(intervention.change, Mean | Set):
             for token, value in self._values(intervention, edge.source).items():
                 self._constant(token, self._written(edge.source, value), [edge.target])
 
