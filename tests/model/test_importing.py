@@ -215,7 +215,7 @@ def test_longer_inputs_than_the_original_reads_are_said() -> None:
     with pytest.warns(UserWarning, match=r"any number of tokens, and the original accepts 20"):
         taken(tl_model())
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         taken(tl_model(positions=True))
 
 
