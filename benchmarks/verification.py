@@ -24,13 +24,13 @@ from tsc_interp import certify, horizon
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.counting.tally import Tally
 
 
 def main() -> None:
-    enumerate_counts(Supports(load_checkpoint("walkthrough")), 20)
+    enumerate_counts(CountModel(load_checkpoint("walkthrough")), 20)
     _bundled()
     _lengths()
     _letters()
@@ -56,10 +56,10 @@ def _bundled() -> None:
     print("                           to 200        1000        memory    found  proved  certified")
     for name in bundled_names():
         checkpoint = load_checkpoint(name)
-        regions = _seconds(lambda c=checkpoint: count_regions(Supports(c), 1000), once=True)
+        regions = _seconds(lambda c=checkpoint: count_regions(CountModel(c), 1000), once=True)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         times = [
-            _seconds(lambda c=checkpoint: enumerate_counts(Supports(c), 200)),
+            _seconds(lambda c=checkpoint: enumerate_counts(CountModel(c), 200)),
             _seconds(lambda c=checkpoint: horizon(c, prove=False)),
             _seconds(lambda c=checkpoint: horizon(c)),
             _seconds(lambda c=checkpoint: certify(c)),
@@ -83,7 +83,7 @@ def _lengths() -> None:
             if name == "untrained" and length > 1000:
                 continue
             taken = _seconds(
-                lambda c=checkpoint, n=length: count_regions(Supports(c), n), once=True
+                lambda c=checkpoint, n=length: count_regions(CountModel(c), n), once=True
             )
             row += f"   {name} {taken:8.2f}"
         print(row)
@@ -96,9 +96,9 @@ def _letters() -> None:
         checkpoint = _untrained(ClassifierConfig(n_letters=letters))
         vectors = Tally(length, letters).vectors
         by_one = _seconds(
-            lambda c=checkpoint, n=length: enumerate_counts(Supports(c), n), once=True
+            lambda c=checkpoint, n=length: enumerate_counts(CountModel(c), n), once=True
         )
-        regions = _seconds(lambda c=checkpoint, n=length: count_regions(Supports(c), n), once=True)
+        regions = _seconds(lambda c=checkpoint, n=length: count_regions(CountModel(c), n), once=True)
         known = horizon(checkpoint, limit=10_000, boxes=20_000)
         search = _seconds(lambda c=checkpoint: horizon(c, limit=10_000, boxes=20_000), once=True)
         proved = sum(support.proved for support in known.by_letters)
@@ -111,8 +111,8 @@ def _letters() -> None:
 
 def _one_size(name: str, checkpoint: Checkpoint) -> None:
     times = [
-        _seconds(lambda: enumerate_counts(Supports(checkpoint), 100), once=True),
-        _seconds(lambda: count_regions(Supports(checkpoint), 100), once=True),
+        _seconds(lambda: enumerate_counts(CountModel(checkpoint), 100), once=True),
+        _seconds(lambda: count_regions(CountModel(checkpoint), 100), once=True),
     ]
     known = horizon(checkpoint, boxes=5_000)
     times.append(_seconds(lambda: horizon(checkpoint, boxes=5_000), once=True))

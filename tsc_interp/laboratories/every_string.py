@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import all_supports, full_counts
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.labels import all_supports
+from tsc_interp.verification.counting.model import CountModel, checkpoint_of
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -63,8 +62,8 @@ def vectors_up_to(n_letters: int, longest: int, shortest: int = 1) -> Integers:
 
 def judge(model: ModelLike, counts: Integers) -> Judged:
     """Decide these vectors, exactly."""
-    supports = Supports(checkpoint_of(model))
-    config = supports.config
+    counted = CountModel(checkpoint_of(model))
+    config = counted.config
     logits = np.zeros(len(counts))
     positive = np.zeros(len(counts), dtype=bool)
     present = counts > 0
@@ -75,13 +74,10 @@ def judge(model: ModelLike, counts: Integers) -> Judged:
         if not len(rows):
             continue
         own = counts[rows][:, list(letters)]
-        values, error = supports[letters].logits(own.astype(np.float64))
-        logits[rows], positive[rows] = values, values > 0
-        for i in np.flatnonzero(~(np.abs(values) > error)):
-            sign = supports.exact.sign(full_counts(config, letters, own[i]).tolist())
-            if sign is None:
-                raise UnsupportedError(
-                    "a logit of this model cannot be told from zero, so not every string is decided"
-                )
-            positive[rows[i]] = sign == 1
+        answers = counted.answers(letters, own)
+        if (answers < 0).any():
+            raise UnsupportedError(
+                "a logit of this model cannot be told from zero, so not every string is decided"
+            )
+        logits[rows], positive[rows] = counted.guess.logits(letters, own), answers == 1
     return Judged(config, counts, logits, np.asarray(config.task.labels(counts)), positive)

@@ -21,7 +21,7 @@ from tsc_interp.playground.mapfigure import (
     unique_name,
 )
 from tsc_interp.playground.payload import mapped
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel
 
 
 def difference_map(
@@ -59,7 +59,7 @@ def difference_map(
     if len(letters) < 2:
         return ""
     pairs = zip(
-        *(v.fields(Supports(c)) for v, c in zip(views, checkpoints, strict=True)), strict=True
+        *(v.fields(CountModel(c)) for v, c in zip(views, checkpoints, strict=True)), strict=True
     )
     return figure(_svg(views[0], list(pairs)), _legend(*names), caption(views[0]))
 

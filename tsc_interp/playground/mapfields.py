@@ -1,7 +1,7 @@
 """What the failure map shows at each of its points: the logit, and whether the answer is wrong.
 
-The same numbers as in the page's `assets/drawmap.mjs`. They come from the float64 tables of the
-verifier, whose error bound says which signs are certain; what is not certain is not called wrong.
+The same numbers as in the page's `assets/drawmap.mjs`. They are what the
+verifier guesses in float64; what is too close to zero is not called wrong.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.tasks.counts import Majority
-from tsc_interp.verification.bounds.labels import class_of_support, labels_of
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.labels import class_of_support, labels_of
+from tsc_interp.verification.counting.model import CountModel
 
 DEFAULT_LENGTH = 1000
 Support = tuple[int, ...]
+
+_CLOSE = 1e-9
+"""Logits this close to zero are rounding as likely as errors: a picture leaves them out."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +49,27 @@ class MapView:
     def names(self) -> list[str]:
         return [self.config.alphabet.letters[letter] for letter in self.letters]
 
-    def fields(self, supports: Supports) -> list[SupportField]:
+    def fields(self, model: CountModel) -> list[SupportField]:
         """Every support that has strings, the one with most letters first."""
         corners = range(len(self.letters))
         edges = geometry.EDGES if len(self.letters) == 3 else ()
         shown: list[Support] = [tuple(corners), *edges, *((place,) for place in corners)]
         longest = len(self.letters) if self.length is None else self.length
-        return [self._field(supports, places) for places in shown if len(places) <= longest]
+        return [self._field(model, places) for places in shown if len(places) <= longest]
 
-    def _field(self, supports: Supports, places: Support) -> SupportField:
+    def _field(self, model: CountModel, places: Support) -> SupportField:
         shares = {1: np.ones((1, 1)), 2: geometry.edge_shares(), 3: geometry.triangle_shares()}
         ratios = geometry.through_lens(shares[len(places)], self.lens)
         counts = ratios if self.length is None else nearest_strings(ratios, self.length)
         support = tuple(self.letters[place] for place in places)
-        # The verifier's supports list their letters in the order of the alphabet.
+        # The verifier's sets list their letters in the order of the alphabet.
         counts = counts[:, np.argsort(support)]
-        logits, error = supports[tuple(sorted(support))].logits(counts.astype(np.float64))
+        logits = model.guess.logits(tuple(sorted(support)), counts)
         labels, margin = self._labels(tuple(sorted(support)), counts)
         wrong = (
             (np.sign(logits) > 0) != labels if labels is not None else np.zeros(len(logits), bool)
         )
-        wrong &= np.abs(logits) > error
+        wrong &= np.abs(logits) > _CLOSE
         size = np.minimum(np.maximum(np.abs(logits), 1e-9), margin)
         logits = np.clip(np.nan_to_num(logits), -1e6, 1e6)
         return SupportField(places, logits, np.where(wrong, size, -size))

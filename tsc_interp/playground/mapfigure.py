@@ -21,7 +21,7 @@ from tsc_interp.playground.geometry import Array
 from tsc_interp.playground.mapfields import MapView, Support, SupportField, map_length
 from tsc_interp.playground.payload import mapped
 from tsc_interp.playground.scripts import assemble_style
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel
 
 LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
 """Logits at which the colour changes."""
@@ -63,7 +63,7 @@ def failure_map(
         length = int(counts.sum())
     needed = [] if counts is None else [int(i) for i in np.flatnonzero(counts)]
     view = MapView(config, shown_letters(config, letters, needed), lens, map_length(config, length))
-    fields = view.fields(Supports(checkpoint)) if len(view.letters) > 1 else []
+    fields = view.fields(CountModel(checkpoint)) if len(view.letters) > 1 else []
     mark = "" if counts is None or not fields else _mark(view, counts.astype(np.float64))
     picture = _svg(view, fields, mark) if fields else ""
     legend = _LEGEND.replace("</p>", f"{_MARKED}</p>" if mark else "</p>") if fields else ""

@@ -436,8 +436,8 @@ def _counted(
     progress: Progress,
 ) -> list[tuple[Choice, Any]]:
     """Exactly, in how many strings each choice differs; only those better than any smaller one."""
-    from tsc_interp.verification.bounds.supports import Supports
     from tsc_interp.verification.counting.differences import compare
+    from tsc_interp.verification.counting.model import CountModel
 
     front: list[tuple[Choice, Any]] = []
     least: int | None = None
@@ -445,8 +445,8 @@ def _counted(
     tried = [*reversed(choices[:MOST_FRONT]), np.ones(len(graph.names), dtype=bool)]
     for number, kept in enumerate(tried, start=1):
         progress(f"counting circuit {number} of {len(tried)}")
-        circuit = Supports(_circuit(checkpoint, graph, kept, change))
-        differing = compare(Supports(checkpoint), circuit, max_length)
+        circuit = CountModel(_circuit(checkpoint, graph, kept, change))
+        differing = compare(CountModel(checkpoint), circuit, max_length)
         if differing.undecided:
             continue  # a logit too close to zero for any precision: nothing is said of this one
         if least is not None and differing.vectors >= least:

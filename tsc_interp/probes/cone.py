@@ -33,7 +33,7 @@ from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_REPEAT
 
 if TYPE_CHECKING:
-    from tsc_interp.verification.bounds.supports import Supports
+    from tsc_interp.verification.counting.model import CountModel
 
 MOST_LETTERS = 5
 """Of a larger alphabet only the largest negative sets are searched."""
@@ -213,8 +213,7 @@ class ConeResult(ProbeResult):
 def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None) -> ConeResult:
     """`boxes` are examined at most for each set of letters."""
     from tsc_interp.probes.searched import BUDGET, searched
-    from tsc_interp.verification.bounds.exact import checkpoint_of
-    from tsc_interp.verification.bounds.supports import Supports
+    from tsc_interp.verification.counting.model import CountModel, checkpoint_of
     from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
     config = need_classifier(inputs.model, "cone")
@@ -223,7 +222,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
             "this model sees order, so a mixture of letters does not determine its logit"
         )
     checkpoint = checkpoint_of(inputs.model)
-    supports, boxes = Supports(checkpoint), BUDGET if boxes is None else boxes
+    counted, boxes = CountModel(checkpoint), BUDGET if boxes is None else boxes
     if config.n_letters > MOST_LETTERS:
         return ConeResult(
             not_applicable=(
@@ -231,7 +230,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
                 "tsc-interp verify --horizon takes the time that the others need",
             ),
             letters=config.alphabet.letters, visible=visible, horizon=None, verified_length=0,
-            infinite=False, sets=tuple(_large_sets(supports, boxes, DEFAULT_LIMIT)),
+            infinite=False, sets=tuple(_large_sets(counted, boxes, DEFAULT_LIMIT)),
         )  # fmt: skip
     certificate = searched(checkpoint, boxes).certificate
     known = certificate.horizon
@@ -245,7 +244,7 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
                 length=n_letters(string) if string else None, logit=logit,
                 verified_length=one.verified_length,
                 always_right=one.letters in always and string is None,
-                largest_logit=_largest(supports, one.letters, logit) if one.label == 0 else None,
+                largest_logit=_largest(counted, one.letters, logit) if one.label == 0 else None,
             )
         )  # fmt: skip
     return ConeResult(
@@ -255,28 +254,28 @@ def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None
         verified_length=known.verified_length,
         infinite=known.infinite,
         sets=tuple(sets),
-        curves=_curves(config, supports),
+        curves=_curves(config, counted),
     )
 
 
-def _large_sets(supports: Supports, boxes: int, limit: int) -> Iterator[LetterSet]:
+def _large_sets(model: CountModel, boxes: int, limit: int) -> Iterator[LetterSet]:
     """Of a large alphabet: the negative sets that are part of no other."""
     from tsc_interp.verification.search.search import search_support
 
-    for letters in largest_negative_sets(supports.config):
-        alphabet = supports.config.alphabet
+    for letters in largest_negative_sets(model.config):
+        alphabet = model.config.alphabet
         places = tuple(alphabet.index(letter) for letter in letters)
-        found = search_support(supports, places, limit, boxes // 10)
+        found = search_support(model, places, limit, boxes // 10)
         counts = found.counterexample
         string, logit = None, None
         if counts is not None:
             full = np.zeros(alphabet.size, dtype=np.int64)
             full[list(places)] = counts
-            string, logit = alphabet.write(full), float(supports[places].logits(_row(counts))[0][0])
+            string, logit = alphabet.write(full), float(model.guess.logits(places, _row(counts))[0])
         yield LetterSet(
             letters=letters, label=0, first_error=string, logit=logit, always_right=False,
             length=None if counts is None else sum(counts), verified_length=found.verified_length,
-            largest_logit=_largest(supports, letters, logit),
+            largest_logit=_largest(model, letters, logit),
         )  # fmt: skip
 
 
@@ -290,23 +289,23 @@ def largest_negative_sets(config: ClassifierConfig) -> list[str]:
     return [one for one in negative if not any(set(one) < set(other) for other in negative)]
 
 
-def _largest(supports: Supports, letters: str, first_error: float | None) -> float:
+def _largest(model: CountModel, letters: str, first_error: float | None) -> float:
     """The largest logit on a grid of counts of these letters."""
-    places = tuple(supports.config.alphabet.index(letter) for letter in letters)
+    places = tuple(model.config.alphabet.index(letter) for letter in letters)
     side = np.logspace(0, np.log10(MAX_REPEAT), max(3, round(_GRID ** (1 / len(places)))))
     if len(places) > 7:  # three values each would be too many
         grid = 10 ** np.random.default_rng(0).uniform(0, 9, (_GRID, len(places)))
     else:
         grid = np.array(list(product(side, repeat=len(places))))
-    top = float(supports[places].logits(grid)[0].max())
+    top = float(model.guess.logits(places, grid).max())
     return top if first_error is None else max(top, first_error)
 
 
-def _curves(config: ClassifierConfig, supports: Supports) -> LabeledArray | None:
+def _curves(config: ClassifierConfig, model: CountModel) -> LabeledArray | None:
     """Logits of two-letter strings: where false positives live."""
     pairs = list(combinations(range(config.n_letters), 2))[:MOST_PAIRS]
     counts = 10 ** np.stack([np.maximum(-RATIOS, 0), np.maximum(RATIOS, 0)], axis=1)
-    logits = [np.round(supports[pair].logits(counts)[0], 5) for pair in pairs]
+    logits = [np.round(model.guess.logits(pair, counts), 5) for pair in pairs]
     names = [" and ".join(config.alphabet.letters[i] for i in pair) for pair in pairs]
     return LabeledArray.of(logits, pair=names, ratio=RATIOS.tolist()) if pairs else None
 

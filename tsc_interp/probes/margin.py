@@ -442,16 +442,15 @@ def _by_evaluating(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | N
 
 def _by_searching(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | None, int]]:
     """The same by branch and bound from the box of all n."""
-    from tsc_interp.verification.bounds.exact import checkpoint_of
-    from tsc_interp.verification.bounds.supports import Supports
+    from tsc_interp.verification.counting.model import CountModel, checkpoint_of
     from tsc_interp.verification.search.search import search_support
 
-    supports = Supports(checkpoint_of(model))
+    counted = CountModel(checkpoint_of(model))
     for family in made:
         low, high = counts_of(model.config, family, [1, family.cap]).astype(np.int64)
         letters = tuple(np.flatnonzero(low).tolist())
         box = tuple(low[list(letters)].tolist()), tuple(high[list(letters)].tolist())
-        found = search_support(supports, letters, int(high.sum()), BOXES, box=box)
+        found = search_support(counted, letters, int(high.sum()), BOXES, box=box)
         others, grows = int(low.sum()) - 1, model.config.alphabet.index(family.letter)
         first = found.counterexample
         n = None if first is None else first[letters.index(grows)]

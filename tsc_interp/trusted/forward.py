@@ -58,7 +58,7 @@ class Forward:
     # -- whole inputs ----------------------------------------------------------------------------
 
     def outputs(self, keys: Sequence[Spot], copies: Sequence[int], reader: Spot) -> Row:
-        """Outputs, times the final norm's scale if there is one, of one input.
+        """Outputs of one input.
 
         Args:
             keys: Its tokens.
@@ -78,7 +78,7 @@ class Forward:
         outputs = (x * read.outer).tolist()[0]
         centred = (x * read.centred).tolist()[0]
         scale = self.divisor(centred) if self.spec.final_norm else arb(1)
-        return [output + shift * scale for output, shift in zip(outputs, read.shift, strict=True)]
+        return [output / scale + shift for output, shift in zip(outputs, read.shift, strict=True)]
 
     def _attended(
         self, layer: int, x: Any, spots: Sequence[Spot], copies: Sequence[int], asking: int,

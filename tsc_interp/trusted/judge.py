@@ -74,7 +74,7 @@ class Judge:
             some, rounded = boxes[at], None
             if form is not None:
                 self._require_float32()
-                errors = self._rounding.errors(_rounded_up(length), (CLS, 0), form)
+                errors = self._rounding.errors(rounded_up(length), (CLS, 0), form)
                 rounded = Rounded([errors] * len(some))
             with np.errstate(all="ignore"):  # what is no number fails every comparison
                 regions = self.counts.regions(support, some)
@@ -217,7 +217,7 @@ def _wins(label: int, other: int, gap: Ball) -> bool:
     return balls.is_positive(gap) or (label < other and balls.is_not_positive(-gap))
 
 
-def _rounded_up(length: int) -> int:
+def rounded_up(length: int) -> int:
     """The next power of two, or half-way to it: a few lengths stand for all."""
     step = 1 << (length - 1).bit_length()
     return step * 3 // 4 if step * 3 // 4 >= length else step

@@ -81,8 +81,9 @@ class Replay:
 
     def __init__(
         self, models: Sequence[Model], language: Any, float32: str | None,
-        seconds: float = SECONDS, memory: int = MEMORY,
+        seconds: float = SECONDS, memory: int = MEMORY, judges: Sequence[Judge] = (),
     ) -> None:  # fmt: skip
+        """`judges`: those of the models, where they are made already."""
         require(len(models) in (1, 2), "a proof is about one model or two")
         letters = {model.spec.n_letters for model in models}
         classes = {model.spec.n_classes for model in models}
@@ -90,7 +91,7 @@ class Replay:
         require(float32 is None or float32 in FORMS, f"float32 is one of {FORMS}")
         self.budget = Budget(seconds, memory)
         self.budget.restart()
-        self.judges = [Judge(model, self.budget) for model in models]
+        self.judges = [*judges] or [Judge(model, self.budget) for model in models]
         self.float32, self.n_letters, self.n_classes = float32, letters.pop(), classes.pop()
         self.parts: CountParts | TableParts
         tables = isinstance(language, dict) and set(language) == {"tables"}

@@ -11,7 +11,7 @@ import numpy as np
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import require
-from tsc_interp.trusted.judge import Judge, Support
+from tsc_interp.trusted.judge import Judge, Support, rounded_up
 from tsc_interp.trusted.language import Rule, support_of, whole
 from tsc_interp.trusted.trees import EACH, Box, Leaf, Node, box_leaves
 
@@ -118,7 +118,7 @@ class CountParts:
         shown = np.ones(len(boxes), dtype=bool)
         for judge in self.judges:
             if float32:
-                ends = [min(length, int(sum(box.high))) for box in boxes]
+                ends = [rounded_up(min(length, int(sum(box.high)))) for box in boxes]
                 for end in set(ends):
                     at = np.flatnonzero(np.array(ends) == end).tolist()
                     some = [boxes[i] for i in at]
@@ -163,23 +163,24 @@ class CountParts:
         require(len(trees) == len(support), "one tree for each letter that occurs most")
         free, label = len(support) - 1 + int(self.cls), self._shared(support)
         root = Box((0.0,) * free, (1.0,) * free)
-        for column, tree in enumerate(trees):
-            leaves = box_leaves(tree, root, None, self.n_classes, self.budget)
-            while batch := list(islice(leaves, _BATCH)):
-                plain = all(leaf.kind == "is" and not leaf.float32 for leaf, _ in batch)
-                require(plain, "ratios say what the answer is, over the reals")
-                right = all(label is None or leaf.classes == (label,) for leaf, _ in batch)
-                require(right, f"a leaf over {support} is not of the class it says")
-                low, high = (
-                    np.array([self.weights(column, getattr(box, end)) for _, box in batch])
-                    for end in ("low", "high")
-                )
-                answers = np.array([leaf.classes[0] for leaf, _ in batch])
-                for judge in self.judges:
-                    shown = judge.in_boxes(
-                        support, Boxes(low, high), answers, self._others(answers)
-                    )
-                    require(bool(shown.all()), f"ratios over {support} are not proved")
+        leaves = (
+            (column, leaf, box)
+            for column, tree in enumerate(trees)
+            for leaf, box in box_leaves(tree, root, None, self.n_classes, self.budget)
+        )
+        while batch := list(islice(leaves, _BATCH)):
+            plain = all(leaf.kind == "is" and not leaf.float32 for _, leaf, _ in batch)
+            require(plain, "ratios say what the answer is, over the reals")
+            right = all(label is None or leaf.classes == (label,) for _, leaf, _ in batch)
+            require(right, f"a leaf over {support} is not of the class it says")
+            low, high = (
+                np.array([self.weights(column, getattr(box, end)) for column, _, box in batch])
+                for end in ("low", "high")
+            )
+            answers = np.array([leaf.classes[0] for _, leaf, _ in batch])
+            for judge in self.judges:
+                shown = judge.in_boxes(support, Boxes(low, high), answers, self._others(answers))
+                require(bool(shown.all()), f"ratios over {support} are not proved")
         self.always.add(support)
 
     def weights(self, column: int, free: Sequence[float]) -> list[float]:

@@ -21,10 +21,8 @@ from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import counted
 from tsc_interp.telling import say
 from tsc_interp.trusted.trees import Box
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import full_counts, support_name
-from tsc_interp.verification.bounds.rounding import Form
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.labels import full_counts, support_name
+from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.documents import require_own_rule, rule_of, write_certificate
 from tsc_interp.verification.float32 import search_float32
 from tsc_interp.verification.horizon_result import Counterexample, Float32Horizon, Horizon
@@ -152,13 +150,13 @@ def certify_counts(
             float32 model is right, whatever the order of its sums.
     """
     check_reach(limit, boxes, seconds)
-    supports = Supports(checkpoint_of(model))
-    searches = search_supports(supports, limit, boxes, seconds=seconds)
-    return certify_searches(supports, searches, limit, seconds, float32)
+    counted = CountModel(checkpoint_of(model))
+    searches = search_supports(counted, limit, boxes, seconds=seconds, sure=False)
+    return certify_searches(counted, searches, limit, seconds, float32)
 
 
 def certify_searches(
-    supports: Supports,
+    model: CountModel,
     searches: Sequence[SupportSearch],
     limit: int,
     seconds: float = CHECKER_SECONDS,
@@ -169,7 +167,7 @@ def certify_searches(
     """The certificate that follows from searches already made.
 
     Args:
-        supports: The model.
+        model: The model.
         searches: What was found for each set of letters.
         limit: How far it was searched.
         seconds: How long proving may take.
@@ -179,22 +177,34 @@ def certify_searches(
     Raises:
         UnsupportedError: The trusted base does not know this kind of model.
     """
-    return _Builder(supports, searches, limit, seconds, float32).build(horizon_only)
+    builder = _Builder(model, searches, limit, seconds, float32)
+    made = builder.build(horizon_only)
+    if builder.missed:
+        # Float64 guessed wrongly, too close to a tie: this time what is searched is shown.
+        searches = [
+            search_support(model, search.letters, limit) if search.letters in builder.missed
+            else search
+            for search in searches
+        ]  # fmt: skip
+        made = _Builder(model, searches, limit, seconds, float32).build(horizon_only)
+    return made
 
 
 class _Builder:
     """Turns searches into a proof."""
 
     def __init__(
-        self, supports: Supports, searches: Sequence[SupportSearch], limit: int, seconds: float,
+        self, model: CountModel, searches: Sequence[SupportSearch], limit: int, seconds: float,
         float32: Form | None,
     ) -> None:  # fmt: skip
-        self.supports, self.searches, self.limit = supports, searches, limit
-        self.config, self.form = supports.config, float32
-        self.searched = summarise(supports, searches, limit)
+        self.model, self.searches, self.limit = model, searches, limit
+        self.config, self.form = model.config, float32
+        self.searched = summarise(model, searches, limit)
         language = {"counts": rule_of(self.config, self._inputs())}
-        self.prover = Prover([supports.checkpoint], language, float32, seconds)
+        self.prover = Prover([model], language, float32, seconds)
         self.tails: dict[str, int] = {}
+        self.missed: set[tuple[int, ...]] = set()
+        """Sets of letters of which something was guessed that could not be derived."""
 
     def _inputs(self) -> list[tuple[int, ...]]:
         """Of a task that is a rule of one's own, the inputs whose labels a proof may need."""
@@ -209,7 +219,7 @@ class _Builder:
             counts = search.counterexample
             if counts is not None and not (horizon_only and first and sum(counts) > first.length):
                 full = full_counts(self.config, search.letters, np.array(counts)).tolist()
-                answered = self._answer(counterexample(self.supports, search.letters, counts))
+                answered = self._answer(counterexample(self.model, search.letters, counts))
                 if answered is not None:
                     prover.single(full, answered)
         for search in self.searches:
@@ -223,6 +233,8 @@ class _Builder:
                     continue  # much to prove, and nobody asked
                 if prover.up_to(search.letters, end, answer, search.cuts, search.whole):
                     break
+                if not search.sure and end >= len(search.letters):
+                    self.missed.add(search.letters)
         if first is None:
             self._limit()
         return self._finish()
@@ -233,7 +245,7 @@ class _Builder:
         return self.prover.rule.of_box(letters, low, high)
 
     def _answer(self, error: Counterexample) -> int | None:
-        return error.answer if self.supports.multiclass else 1 - int(error.label)
+        return error.answer if self.model.multiclass else 1 - int(error.label)
 
     def _always(self, search: SupportSearch, label: int) -> bool:
         """At every length: by ratios, or a tail and what comes before it."""
@@ -245,7 +257,7 @@ class _Builder:
                 self.tails[support_name(self.config, search.letters)] = start
                 if start <= len(search.letters):
                     return True
-                shorter = search_support(self.supports, search.letters, start - 1)
+                shorter = search_support(self.model, search.letters, start - 1)
                 answer = partial(self._label, search.letters)
                 return self.prover.up_to(
                     search.letters, start - 1, answer, shorter.cuts, shorter.whole
@@ -269,9 +281,7 @@ class _Builder:
             return None
         length = self.searched.length
         reach = self.limit if length is None else max(length + 1, 1)
-        horizon, searches = search_float32(
-            self.supports.checkpoint, reach, self.form, _FLOAT32_BOXES
-        )
+        horizon, searches = search_float32(self.model, reach, self.form, _FLOAT32_BOXES)
         proved = True
         for search in searches:
             if horizon.safe_through >= len(search.letters):
@@ -281,7 +291,7 @@ class _Builder:
                 )  # fmt: skip
         if horizon.first is not None and horizon.certainty == "wrong":
             counts = self.config.alphabet.counts(horizon.first).tolist()
-            error = counterexample(self.supports, tuple(range(len(counts))), counts)
+            error = counterexample(self.model, tuple(range(len(counts))), counts)
             answer = self._answer(error)
             proved &= answer is not None and self.prover.single(counts, answer, float32=True)
         return replace(horizon, proved=proved)
@@ -294,7 +304,7 @@ class _Builder:
         negative = tuple(
             self._support_proof(search, checked)
             for search in self.searches
-            if search.label == 0 and not self.supports.multiclass
+            if search.label == 0 and not self.model.multiclass
         )
         if float32 is not None:
             derived = checked.float32[float32.form]
@@ -305,7 +315,7 @@ class _Builder:
 
     def _support_proof(self, search: SupportSearch, checked: Proved) -> SupportProof:
         letters, counts = support_name(self.config, search.letters), search.counterexample
-        witness = None if counts is None else counterexample(self.supports, search.letters, counts)
+        witness = None if counts is None else counterexample(self.model, search.letters, counts)
         tried = f"branch and bound to length {self.limit}, then over all ratios"
         if letters in self.tails:
             tried = f"every string below {self.tails[letters]} letters, and a tail bound beyond"

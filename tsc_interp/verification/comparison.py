@@ -21,17 +21,16 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
 from tsc_interp.telling import Progress, say
 from tsc_interp.trusted.trees import Box
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import all_supports, full_counts, support_name
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.differences import Difference, compare
+from tsc_interp.verification.counting.labels import all_supports, full_counts, support_name
+from tsc_interp.verification.counting.model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.tally import Vector, order
 from tsc_interp.verification.documents import write_certificate
 from tsc_interp.verification.identity import exact_form, has_form
 from tsc_interp.verification.proved import Agreement
 from tsc_interp.verification.prover import Prover
-from tsc_interp.verification.search.agreement import TwoModels
 from tsc_interp.verification.search.search import SupportSearch, first_failure
+from tsc_interp.verification.search.ways import TwoModels
 from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach
 
 CHECKER_SECONDS = 60.0
@@ -190,7 +189,7 @@ def diff(
         0
     """
     check_reach(limit, boxes, seconds)
-    one, other = (Supports(checkpoint_of(model)) for model in (first, second))
+    one, other = (CountModel(checkpoint_of(model)) for model in (first, second))
     say("counting the strings on which they differ")
     counted = compare(one, other, max_length)
     return _Comparison(one, other, limit, boxes, seconds).diff(counted) if prove else counted
@@ -200,14 +199,13 @@ class _Comparison:
     """The search for differences and the proofs of agreement, set of letters by set of letters."""
 
     def __init__(
-        self, first: Supports, second: Supports, limit: int, boxes: int, seconds: float
+        self, first: CountModel, second: CountModel, limit: int, boxes: int, seconds: float
     ) -> None:
         self.first, self.second, self.limit, self.boxes = first, second, limit, boxes
-        checkpoints = [first.checkpoint, second.checkpoint]
         if first.config.alphabet != second.config.alphabet:
             raise UnsupportedError("the two models read different alphabets")
-        self.prover = Prover(checkpoints, None, None, seconds)
-        self.judge, self.config = TwoModels(first, second), first.config
+        self.prover = Prover([first, second], None, None, seconds)
+        self.ways, self.config = TwoModels(first, second), first.config
         self.by_letters: dict[str, str | None] = {}
         self.identical: list[str] = []
 
@@ -221,7 +219,7 @@ class _Comparison:
             any(self.prover.single(counts, j, 1 - j) for j in (1, 0))
         document = self.prover.document()
         proved = Agreement.of(self.config, document)
-        first, second = (supports.checkpoint.source for supports in (self.first, self.second))
+        first, second = (model.checkpoint.source for model in (self.first, self.second))
         return Diff(
             first, second, counted, proved, self.by_letters, document, tuple(self.identical)
         )
@@ -252,20 +250,19 @@ class _Comparison:
         return exact_form(checkpoints[0], letters) == exact_form(checkpoints[1], letters)
 
     def _search(self, letters: tuple[int, ...], limit: int) -> SupportSearch:
-        return first_failure(self.judge, letters, limit, self.boxes)
+        return first_failure(self.ways, letters, limit, self.boxes)
 
     def _up_to(self, letters: tuple[int, ...], search: SupportSearch, length: int) -> bool:
         """That both answer alike up to a length: with what the first one does at the low corner."""
 
         def answer(box: Box) -> int:
-            logit, _ = self.first[letters].logits(np.array([box.low], dtype=np.float64))
-            return int(logit[0] > 0)
+            return int(self.first.guess.answers(letters, np.array([box.low]))[0])
 
         return self.prover.up_to(letters, length, answer, search.cuts, search.whole)
 
     def _at_every_length(self, letters: tuple[int, ...]) -> bool:
         scaled = self.first.config.log_n, self.second.config.log_n
-        if not any(scaled) and self.judge.see_the_same():
+        if not any(scaled) and self.ways.see_the_same():
             return any(self.prover.ever(letters, j) for j in (1, 0))
         start = 2
         while all(scaled) and start <= self.limit:

@@ -21,10 +21,8 @@ from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.telling import Progress
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.rounding import Form
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.certificates import certify_searches
+from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.float32 import float32_horizon
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.search.search import BOXES, SECONDS, search_supports
@@ -80,14 +78,14 @@ def horizon(
     """
     check_reach(limit, boxes, seconds)
     checkpoint = checkpoint_of(with_frame(model, frame))
-    supports = Supports(checkpoint)
-    searches = search_supports(supports, limit, boxes, seconds=seconds)
-    answer = summarise(supports, searches, limit)
+    counted = CountModel(checkpoint)
+    searches = search_supports(counted, limit, boxes, seconds=seconds, sure=not prove)
+    answer = summarise(counted, searches, limit)
     if prove:
         # A model too large for the checker is searched all the same, and nothing called proved.
         with suppress(UnsupportedError):
             patience = min(seconds, CHECKER_SECONDS)
-            answer = certify_searches(supports, searches, limit, patience).horizon
+            answer = certify_searches(counted, searches, limit, patience).horizon
     if float32 is None:
         return answer
     reach = limit if answer.length is None else answer.length + 1
@@ -102,22 +100,22 @@ def first_error(checkpoint: Checkpoint, *, limit: int, boxes: int, prove: bool =
     checker can say that there is none at any length.
     """
     check_reach(limit, boxes)
-    supports = Supports(checkpoint_of(checkpoint))
-    searches = search_supports(supports, limit, boxes, first_only=True)
-    searched = summarise(supports, searches, limit)
+    model = CountModel(checkpoint_of(checkpoint))
+    searches = search_supports(model, limit, boxes, first_only=True, sure=not prove)
+    searched = summarise(model, searches, limit)
     with suppress(UnsupportedError):  # too large for the checker: nothing is called proved
         if searched.shortest is None:
             if searched.complete or prove:
-                return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
+                return certify_searches(model, searches, limit, CHECKER_SECONDS).horizon
         elif prove:
             made = certify_searches(
-                supports, searches, limit, CHECKER_SECONDS, horizon_only=True
+                model, searches, limit, CHECKER_SECONDS, horizon_only=True
             ).horizon
             if made.length == searched.length:
                 return made
             # A whole certificate tries more: every length at once.
-            searches = search_supports(supports, limit, boxes)
-            return certify_searches(supports, searches, limit, CHECKER_SECONDS).horizon
+            searches = search_supports(model, limit, boxes)
+            return certify_searches(model, searches, limit, CHECKER_SECONDS).horizon
     return searched
 
 

@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import Replay, sealed
 from tsc_interp.trusted.replay_counts import CountParts, single
 from tsc_interp.trusted.trees import Box, Leaf
-from tsc_interp.verification.documents import model_of
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.search.cutting import halve_ratios, halves
 
 Support = tuple[int, ...]
@@ -57,18 +56,19 @@ class Prover:
     """One proof about one model, or about where two agree.
 
     Args:
-        checkpoints: The models.
+        models: What it is about.
         language: The rule that says what is right; None for two models.
         form: How the float32 model is given inputs, if claims about it are made.
         seconds: How long all of it may take.
     """
 
     def __init__(
-        self, checkpoints: Sequence[Checkpoint], language: Any, form: str | None, seconds: float
+        self, models: Sequence[CountModel], language: Any, form: str | None, seconds: float
     ) -> None:
         try:
-            self.models = [model_of(checkpoint) for checkpoint in checkpoints]
-            self.replay = Replay(self.models, language, form, seconds, MEMORY)
+            self.models = [model.read for model in models]
+            judges = [model.judge for model in models]
+            self.replay = Replay(self.models, language, form, seconds, MEMORY, judges)
         except NotProved as error:
             raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
         assert isinstance(self.replay.parts, CountParts)
@@ -130,10 +130,14 @@ class Prover:
         def ask(boxes: Sequence[Box], answers: Sequence[int]) -> Any:
             return self._shown_counts(support, boxes, answers, length, float32)
 
+        part = {"letters": list(support), "up_to": length}
+        # What a search has left whole was shown to it.
+        if searched is not None and not float32:
+            tree = self._grow(root, length, answer, None, cut, float32, cuts or {})
+            if tree is not None and self.keep({**part, "tree": tree}):
+                return True
         tree = self._grow(root, length, answer, ask, cut, float32, cuts or {})
-        return tree is not None and self.keep(
-            {"letters": list(support), "up_to": length, "tree": tree}
-        )
+        return tree is not None and self.keep({**part, "tree": tree})
 
     def ever(self, support: Support, answer: int) -> bool:
         """That all strings over these letters, of any length, have one answer.
@@ -142,6 +146,9 @@ class Prover:
         the worst bounds are cut first, so that a ratio which is answered otherwise is soon found.
         """
         free, size = len(support) - 1 + int(self.counts.cls), len(support)
+        leaf = Leaf("is", (answer,)).node()
+        if self.keep({"letters": list(support), "ever": True, "trees": [[leaf]] * size}):
+            return True
         roots = [_Region(Box((0.0,) * free, (1.0,) * free)) for _ in range(size)]
         queue: list[tuple[float, int, int, _Region]] = []
         regions, examined = list(enumerate(roots)), 0
@@ -159,7 +166,7 @@ class Prover:
                 return False
             for number, ((column, region), bound) in enumerate(zip(regions, least, strict=True)):
                 if bound > 0:
-                    region.said = Leaf("is", (answer,)).node()
+                    region.said = leaf
                 else:
                     heapq.heappush(queue, (bound, examined + number, column, region))
             regions = []
@@ -222,7 +229,7 @@ class Prover:
                     asked.append((region, label))
             boxes, labels = [region.box for region, _ in asked], [label for _, label in asked]
             try:
-                shown = ask(boxes, labels) if asked else ()
+                shown = [True] * len(asked) if ask is None else ask(boxes, labels) if asked else ()
                 for (region, label), good in zip(asked, shown, strict=True):
                     if good:
                         region.said = Leaf("is", (label,), float32).node()

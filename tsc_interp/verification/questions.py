@@ -22,8 +22,8 @@ from tsc_interp.model.framing import FrameLike, is_external, task_of, with_frame
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification import verdict
-from tsc_interp.verification.bounds.rounding import Form
 from tsc_interp.verification.certificates import Certificate, certify_counts
+from tsc_interp.verification.counting.model import Form
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.certificates import SEARCHED, certify_order
 from tsc_interp.verification.order.verdict import OrderedVerdict

@@ -9,8 +9,8 @@ import numpy as np
 
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import MAX_REPEAT
-from tsc_interp.verification.bounds.labels import full_counts, support_name
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.labels import full_counts, support_name
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.horizon_result import (
     Counterexample,
     Horizon,
@@ -35,27 +35,27 @@ def check_reach(limit: object, boxes: object, seconds: object = 1.0) -> None:
         raise UsageError(f"seconds is a number above 0, got {seconds!r}")
 
 
-def summarise(supports: Supports, searches: Sequence[SupportSearch], limit: int) -> Horizon:
+def summarise(model: CountModel, searches: Sequence[SupportSearch], limit: int) -> Horizon:
     """What the search found; nothing of it is proved yet."""
-    by_letters = tuple(_support_horizon(supports, search, limit) for search in searches)
+    by_letters = tuple(_support_horizon(model, search, limit) for search in searches)
     verified = min(support.verified_length for support in by_letters)
     first = first_of(by_letters)
     length = None if first is None else first.length - 1
     complete = verified == (limit if length is None else length)
-    checkpoint = supports.checkpoint
+    checkpoint = model.checkpoint
     reads = checkpoint.original_reads
     return Horizon(
-        length, False, complete, False, verified, limit, by_letters, multiclass=supports.multiclass,
+        length, False, complete, False, verified, limit, by_letters, multiclass=model.multiclass,
         original_reads=None if reads is None else reads - checkpoint.config.has_cls,
     )  # fmt: skip
 
 
-def _support_horizon(supports: Supports, search: SupportSearch, limit: int) -> SupportHorizon:
+def _support_horizon(model: CountModel, search: SupportSearch, limit: int) -> SupportHorizon:
     counts = search.counterexample
-    shortest = None if counts is None else counterexample(supports, search.letters, counts)
+    shortest = None if counts is None else counterexample(model, search.letters, counts)
     expected = limit if shortest is None else shortest.length - 1
     return SupportHorizon(
-        letters=support_name(supports.config, search.letters),
+        letters=support_name(model.config, search.letters),
         label=search.label,
         shortest=shortest,
         verified_length=search.verified_length,
@@ -66,10 +66,10 @@ def _support_horizon(supports: Supports, search: SupportSearch, limit: int) -> S
 
 
 def counterexample(
-    supports: Supports, letters: tuple[int, ...], counts: Sequence[int]
+    model: CountModel, letters: tuple[int, ...], counts: Sequence[int]
 ) -> Counterexample:
     """A wrong vector of a support, written as a string with its logit and label."""
-    config, exact = supports.config, supports.exact
+    config = model.config
     full = full_counts(config, letters, np.array(counts)).tolist()
     label = int(config.task.classes(np.array(full)))
     return Counterexample(
@@ -78,9 +78,9 @@ def counterexample(
         length=sum(full),
         counts=tuple(full),
         label=label,
-        logit=exact.reported(full, label),
-        multiclass=supports.multiclass,
-        answer=exact.answer(full) if supports.multiclass else None,
+        logit=model.reported(full, label),
+        multiclass=model.multiclass,
+        answer=model.answer(full) if model.multiclass else None,
     )
 
 

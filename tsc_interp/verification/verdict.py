@@ -20,9 +20,7 @@ from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import Share, number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.rounding import Form
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.counting.regions import count_regions, plan
 from tsc_interp.verification.counting.tally import Side, Tally, json_integer, not_right
 from tsc_interp.verification.float32 import float32_horizon
@@ -208,15 +206,15 @@ def verify_counts(
 ) -> Verdict:
     """Count every misclassified string of at most `max_length` letters; see `tsc.verify`."""
     checkpoint = checkpoint_of(model)
-    supports = Supports(checkpoint)
-    planned = plan(supports, max_length)
+    counted = CountModel(checkpoint)
+    planned = plan(counted, max_length)
     if announce is not None and planned is not None:
         announce(planned)
-    tally = count_regions(supports, max_length, progress)
+    tally = count_regions(counted, max_length, progress)
     certificate = certificates.certify_counts(checkpoint, float32=float32) if certify else None
     known = certificate.horizon if certificate else None
     known = known or (horizons.horizon(checkpoint) if horizon else None)
-    firsts = [_first(supports, side) for side in tally.errors]
+    firsts = [_first(counted, side) for side in tally.errors]
     verdict = Verdict(
         source=checkpoint.source,
         weight_hash=checkpoint.weight_hash(),
@@ -224,7 +222,7 @@ def verify_counts(
         false_positive=None if tally.multiclass else firsts[0],
         false_negative=None if tally.multiclass else firsts[1],
         wrong=firsts[0] if tally.multiclass else None,
-        undecided=_string(supports, tally.undecided),
+        undecided=_string(counted, tally.undecided),
         horizon=known,
         float32_horizon=_in_float32(checkpoint, known, certificate, max_length, float32),
         certificate=certificate,
@@ -255,14 +253,14 @@ def _in_float32(
         raise
 
 
-def _first(supports: Supports, side: Side) -> Counterexample | None:
+def _first(model: CountModel, side: Side) -> Counterexample | None:
     if side.shortest is None:
         return None
-    return counterexample(supports, tuple(range(len(side.shortest))), side.shortest)
+    return counterexample(model, tuple(range(len(side.shortest))), side.shortest)
 
 
-def _string(supports: Supports, side: Side) -> str | None:
-    return None if side.shortest is None else supports.config.alphabet.write(side.shortest)
+def _string(model: CountModel, side: Side) -> str | None:
+    return None if side.shortest is None else model.config.alphabet.write(side.shortest)
 
 
 def _side(side: Side, shortest: Any) -> dict[str, Any]:

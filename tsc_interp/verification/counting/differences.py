@@ -20,13 +20,12 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.verification.bounds.exact import checkpoint_of
-from tsc_interp.verification.bounds.labels import all_supports, labels_of
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.costs import Work
+from tsc_interp.verification.counting.labels import all_supports, labels_of
+from tsc_interp.verification.counting.model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.regions import count_support
 from tsc_interp.verification.counting.tally import Side, Vector, order
-from tsc_interp.verification.search.agreement import TwoModels
+from tsc_interp.verification.search.ways import TwoModels
 
 _MOST_VECTORS = 2_000_000
 _WHOLE = ("strings", "first_only", "second_only", "undecided")
@@ -123,24 +122,24 @@ def difference(first: ModelLike, second: ModelLike, max_length: int | None = Non
         >>> difference("walkthrough", "attend-cls", 50).differing
         0
     """
-    one, other = (Supports(checkpoint_of(model)) for model in (first, second))
+    one, other = (CountModel(checkpoint_of(model)) for model in (first, second))
     return compare(one, other, max_length)
 
 
-def compare(first: Supports, second: Supports, max_length: int | None) -> Difference:
+def compare(first: CountModel, second: CountModel, max_length: int | None) -> Difference:
     """The strings up to a length on which two models answer differently, box by box."""
     _check_same_letters(first, second)
-    judge, size = TwoModels(first, second), first.config.n_letters
+    ways, size = TwoModels(first, second), first.config.n_letters
     longest = _reach(size, max_length)
     work = Work(first.config, longest, instead="a shorter length")
     total, vectors, disagreements = [0, 0, 0], 0, []
     for letters in all_supports(first.config, longest):
         sides = [Side(longest) for _ in total]
-        count_support(judge, letters, sides, work)
+        count_support(ways, letters, sides, work)
         total = [sum_ + side.total_strings for sum_, side in zip(total, sides, strict=True)]
         vectors += sides[0].total_vectors + sides[1].total_vectors
         disagreements += [
-            _disagreement(judge, letters, yes, side)
+            _disagreement(ways, letters, yes, side)
             for yes, side in zip(("first", "second"), sides, strict=False)
             if side.shortest is not None
         ]
@@ -160,7 +159,7 @@ def compare(first: Supports, second: Supports, max_length: int | None) -> Differ
     )
 
 
-def _check_same_letters(first: Supports, second: Supports) -> None:
+def _check_same_letters(first: CountModel, second: CountModel) -> None:
     sizes = sorted({first.config.n_letters, second.config.n_letters})
     if len(sizes) > 1:
         raise UnsupportedError(
@@ -168,7 +167,7 @@ def _check_same_letters(first: Supports, second: Supports) -> None:
             "they can be compared only on strings that both can read"
         )
     if first.config.called != second.config.called:
-        names = (", ".join(supports.config.called[FIRST_LETTER:]) for supports in (first, second))
+        names = (", ".join(model.config.called[FIRST_LETTER:]) for model in (first, second))
         raise UnsupportedError(
             f"the two models' letters have other names ({'; '.join(names)}), so that a string is "
             "not the same input for both; import one of them with the order of the other's tokens"
@@ -196,13 +195,13 @@ def _reach(letters: int, max_length: int | None) -> int:
 
 
 def _disagreement(
-    judge: TwoModels, support: tuple[int, ...], yes: str, side: Side
+    ways: TwoModels, support: tuple[int, ...], yes: str, side: Side
 ) -> tuple[Vector, Disagreement]:
     assert side.shortest is not None
-    models = judge.first, judge.second
-    first, second = (supports.config for supports in models)
+    models = ways.first, ways.second
+    first, second = (model.config for model in models)
     own = np.array([[side.shortest[letter] for letter in support]])
-    logits = [float(supports[support].logits(own.astype(np.float64))[0][0]) for supports in models]
+    logits = [model.logit(side.shortest) for model in models]
     right = None
     if first.task == second.task:
         label = bool(labels_of(first, support, own)[0])

@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.verification.bounds.labels import all_supports, full_counts
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.binomial import add_boxes, rows_of
 from tsc_interp.verification.counting.costs import (
     EXACT_BUDGET,
@@ -32,9 +30,11 @@ from tsc_interp.verification.counting.costs import (
     duration,
     shown,
 )
+from tsc_interp.verification.counting.labels import all_supports, full_counts
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Integers, Side, Tally, order
 from tsc_interp.verification.search.cutting import halve_counts
-from tsc_interp.verification.search.search import Judge, TaskJudge
+from tsc_interp.verification.search.ways import OPEN, TaskWays, Ways
 
 Progress = Callable[[int], None]
 
@@ -42,7 +42,7 @@ _BATCH = 4096
 _LEAF = 64
 
 
-def plan(supports: Supports, max_length: int) -> str | None:
+def plan(model: CountModel, max_length: int) -> str | None:
     """What a long count will take, as a sentence; None for a short one.
 
     Raises:
@@ -54,11 +54,11 @@ def plan(supports: Supports, max_length: int) -> str | None:
         raise UnsupportedError(
             f"strings are counted up to length {LONGEST:,}, got {shown(max_length)}; try {INSTEAD}"
         )
-    letters = supports.config.n_letters
+    letters = model.config.n_letters
     vectors = comb(max_length + letters, letters) - 1
     if vectors <= MANY_VECTORS:
         return None
-    seconds = forecast(supports, max_length)
+    seconds = forecast(model, max_length)
     if seconds > HOPELESS * PATIENCE:
         raise UnsupportedError(
             f"{vectors:,} count vectors up to length {max_length:,} would take about "
@@ -70,18 +70,18 @@ def plan(supports: Supports, max_length: int) -> str | None:
     )
 
 
-def forecast(supports: Supports, max_length: int) -> float:
+def forecast(model: CountModel, max_length: int) -> float:
     """About how many seconds `count_regions` will take, from what shorter strings take.
 
     Work grows by some factor with each doubling, at most 2^(letters - 1) as a surface does. Each
     try costs a small part of what it predicts; the last ones are left out if that is too much.
     """
-    most = 2.0 ** (supports.config.n_letters - 1)
+    most = 2.0 ** (model.config.n_letters - 1)
     seconds, before = 0.0, None
     for doublings in range(7, 2, -1):
-        work = Work(supports.config, max(max_length >> doublings, 1))
+        work = Work(model.config, max(max_length >> doublings, 1))
         try:
-            count_regions(supports, work.max_length, work=work)
+            count_regions(model, work.max_length, work=work)
         except UnsupportedError:
             return inf
         if before is not None:
@@ -94,45 +94,46 @@ def forecast(supports: Supports, max_length: int) -> float:
 
 
 def count_regions(
-    supports: Supports,
+    model: CountModel,
     max_length: int,
     progress: Progress | None = None,
     work: Work | None = None,
 ) -> Tally:
     """Everything that is not right up to a length, box by box."""
-    config = supports.config
-    tally = Tally(max_length, config.n_letters, supports.multiclass)
-    supports.exact.budget = EXACT_BUDGET
+    config = model.config
+    tally = Tally(max_length, config.n_letters, model.multiclass)
+    model.exact_work = EXACT_BUDGET
     work = work or Work(config, max_length)
     for letters in all_supports(config, max_length):
-        count_support(TaskJudge(supports), letters, tally.sides, work, progress)
-    tally.out_of_budget = supports.exact.budget <= 0
+        count_support(TaskWays(model), letters, tally.sides, work, progress)
+    tally.out_of_budget = model.exact_work <= 0
     return tally
 
 
 def count_support(
-    judge: Judge,
+    ways: Ways,
     letters: tuple[int, ...],
     sides: Sequence[Side],
     work: Work,
     progress: Progress | None = None,
 ) -> None:
-    """Add to these sides what the judge calls wrong, in each way there is, or undecided."""
-    _SupportCount(judge, letters, sides, work).run(progress)
+    """Add to these sides what is wrong, in each way there is, or undecided."""
+    _SupportCount(ways, letters, sides, work).run(progress)
 
 
 class _SupportCount:
     """One support: a stack of boxes to decide, and what has been decided, as boxes."""
 
     def __init__(
-        self, judge: Judge, letters: tuple[int, ...], sides: Sequence[Side], work: Work
+        self, ways: Ways, letters: tuple[int, ...], sides: Sequence[Side], work: Work
     ) -> None:
-        self.judge, self.letters, self.sides, self.work = judge, letters, sides, work
-        self.limit, self.cost = sides[0].max_length, judge.cost(letters)
+        self.ways, self.letters, self.sides, self.work = ways, letters, sides, work
+        self.limit, self.cost = sides[0].max_length, ways.cost(letters)
         size = len(letters)
         # Wrong as a whole (in each way there is), right, or opened and looked into.
         self.boxes = [_Boxes(size) for _ in (*sides[:-1], "right", "opened")]
-        self.lines = [_Boxes(size) for _ in sides]
+        # Of those looked into: wrong (in each way there is), right, or undecided.
+        self.lines = [_Boxes(size) for _ in (*sides[:-1], "right", "undecided")]
 
     def run(self, progress: Progress | None) -> None:
         size = len(self.letters)
@@ -155,27 +156,50 @@ class _SupportCount:
 
     def _step(self, low: Integers, high: Integers) -> NDArray[np.bool_]:
         """Decide what can be decided, and say which boxes are to be cut."""
-        *wrong, right = self.judge.decided(self.letters, low, high)
-        open_ = ~np.logical_or.reduce((*wrong, right))
-        small = open_ & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
-        for boxes, member in zip(self.boxes, (*wrong, right, small), strict=True):
-            boxes.add(low[member], high[member])
-        for side, member in zip(self.sides, wrong, strict=False):
-            self._offer(side, low[member])
+        ways = self._throughout(low, high)
+        small = (ways == OPEN) & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
+        self._keep(self.boxes, low, high, ways)
+        self.boxes[-1].add(low[small], high[small])
         points = _points(low[small], high[small], self.limit)
-        self._judge(points)
+        asked = self._decide(points)
         held_bytes = sum(boxes.bytes for boxes in (*self.boxes, *self.lines))
-        self.work.spend_boxes(len(low), len(points), self.cost, held_bytes)
-        return np.asarray(open_ & ~small)
+        self.work.spend_boxes(len(low) + asked, len(points), self.cost, held_bytes)
+        return np.asarray((ways == OPEN) & ~small)
 
-    def _judge(self, points: Integers) -> None:
+    def _throughout(self, low: Integers, high: Integers) -> Integers:
+        """The way of all vectors of a box, where it is likely and shown."""
+        ways = self.ways.likely(self.letters, low, high)
+        some = ways != OPEN
+        shown = self.ways.shown(self.letters, low[some], high[some], ways[some])
+        ways[np.flatnonzero(some)[~shown]] = OPEN
+        return ways
+
+    def _keep(self, kept: Sequence[_Boxes], low: Integers, high: Integers, ways: Integers) -> None:
+        """Keep decided boxes by their way; those that are wrong may hold the first of all."""
+        for way, boxes in zip(range(self.ways.wrong + 1), kept, strict=False):
+            boxes.add(low[ways == way], high[ways == way])
+        for way, side in enumerate(self.sides[:-1]):
+            self._offer(side, low[ways == way])
+
+    def _decide(self, points: Integers) -> int:
+        """Decide single vectors, neighbours at once where they are alike; how many were asked."""
         if not len(points):
-            return
-        members = self.judge.failures(self.letters, points)
-        for lines, side, member in zip(self.lines, self.sides, members, strict=True):
-            if member.any():
-                lines.add(*_lines(points[member]))
-                self._offer(side, points[member])
+            return 0
+        guessed, waiting, asked = self.ways.guessed(self.letters, points), [], 0
+        for way in np.unique(guessed).tolist():
+            low, high = _lines(points[guessed == way])
+            asked += len(low)
+            ways = np.full(len(low), way)
+            shown = self.ways.shown(self.letters, low, high, ways)
+            self._keep(self.lines, low[shown], high[shown], ways[shown])
+            waiting.append(_points(low[~shown], high[~shown], self.limit))
+        rest = np.concatenate(waiting)
+        if len(rest):
+            ways = self.ways.decided(self.letters, rest)
+            self._keep(self.lines, rest, rest, ways)
+            self.lines[-1].add(rest[ways == OPEN], rest[ways == OPEN])
+            self._offer(self.sides[-1], rest[ways == OPEN])
+        return asked + len(rest)
 
     def _offer(self, side: Side, low: Integers) -> None:
         """A wrong box's first string is its low corner, so the first of all is among those."""
@@ -184,12 +208,13 @@ class _SupportCount:
         lengths = low.sum(axis=1)
         shortest = low[lengths == lengths.min()].tolist()
         first = np.array(min(map(tuple, shortest), key=order), dtype=np.int64)
-        side.offer(full_counts(self.judge.config, self.letters, first).tolist())
+        side.offer(full_counts(self.ways.config, self.letters, first).tolist())
 
     def _add_up(self, index: int, side: Side) -> None:
         """What is wrong in this way: single points, and either its boxes or all but the others."""
-        lines, parts = self.lines[index].joined(), []
-        if index < len(self.sides) - 1:
+        whole = index < len(self.sides) - 1
+        lines, parts = self.lines[index if whole else -1].joined(), []
+        if whole:
             wrong = self.boxes[index].joined()
             others = [boxes.joined() for i, boxes in enumerate(self.boxes) if i != index]
             size = len(self.letters)

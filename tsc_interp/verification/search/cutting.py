@@ -40,13 +40,15 @@ def longest_sides(boxes: Sequence[Box], logits: Logits | None) -> list[int]:
     low, high = (np.array([box[end] for box in boxes], dtype=np.float64) for end in (0, 1))
     ratio = high / low
     if logits is not None:
-        at_low, at_high = logits(low), logits(high)
+        size = low.shape[1]
+        other = np.eye(size, dtype=bool)[:, None]
+        corners = [low[None], high[None], np.where(other, high, low), np.where(other, low, high)]
+        signed = logits(np.concatenate(corners).reshape(-1, size)).reshape(-1, len(low))
+        at_low, at_high, up, down = signed[0], signed[1], signed[2 : 2 + size], signed[2 + size :]
+        change = np.maximum(np.abs(up - at_low), np.abs(down - at_high))
         least = np.minimum(np.abs(at_low), np.abs(at_high))
-        for side in range(low.shape[1]):
-            up, down = low.copy(), high.copy()
-            up[:, side], down[:, side] = high[:, side], low[:, side]
-            change = np.maximum(np.abs(logits(up) - at_low), np.abs(logits(down) - at_high))
-            ratio[change < _HARDLY * least, side] **= 1 / _SHORTENED
+        hardly = (change < _HARDLY * least).T
+        ratio[hardly] **= 1 / _SHORTENED
     return ratio.argmax(axis=1).tolist()  # type: ignore[no-any-return]
 
 

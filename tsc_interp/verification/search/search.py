@@ -5,44 +5,33 @@ the one whose sorted form comes first in the alphabet, which is the lexicographi
 vector (`aab` before `abb`: 2,1 before 1,2). So "the shortest error" names exactly one count vector.
 
 A box's first string in that order is its low corner, strictly. So a box is finished when its low
-corner is wrong (a candidate), or when its bounds show every vector right; otherwise it is cut
-in two at the geometric middle of its relatively longest side. Boxes are taken shortest corner
-first, so when the search stops, for whatever reason, every shorter string is known to be right.
+corner is wrong (a candidate), or when every vector is right; otherwise it is cut in two at the
+geometric middle of its relatively longest side. Boxes are taken shortest corner first.
+
+What float64 guesses decides only where to look. Boxes that look right are kept until no other is
+left, and given to the trusted base, the shortest first; those that it does not show right are cut
+in two like others. So when the search stops, for whatever reason, every string is known to be right
+that is shorter than all boxes it has left.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.telling import say
-from tsc_interp.verification.bounds.intervals import Interval
-from tsc_interp.verification.bounds.labels import (
-    all_supports,
-    by_class,
-    class_of_support,
-    class_range,
-    full_counts,
-    labels_of,
-)
-from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
-from tsc_interp.verification.bounds.tables import TableSupport
+from tsc_interp.verification.counting.guess import Array, Integers
+from tsc_interp.verification.counting.labels import all_supports
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.search.cutting import Box, Logits, Vector, halves, longest_sides
+from tsc_interp.verification.search.ways import OPEN, TaskWays, Ways
 
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-RIGHT, WRONG, UNDECIDED, _UNKNOWN = 1, -1, 0, 2
-Entry = tuple[int, Vector, Vector, int]
-"""In the queue: length of the low corner, low, high, and what is known of the low corner."""
+Entry = tuple[int, Vector, Vector]
+"""In a queue: length of the low corner, low, high."""
 
 BOXES = 200_000
 """Of one set of letters."""
@@ -52,79 +41,8 @@ _FEWEST = 500
 EXACT_WORK = 2_000_000
 """For the exact decisions on one set of letters: two seconds."""
 MANY_UNDECIDED = 64
-"""So many logits too close to zero for any precision end a search: there will be more."""
-_BATCH = 48
-
-
-class Judge(Protocol):
-    """Who says what is right: the task (`TaskJudge`), or another model (agreement.py)."""
-
-    @property
-    def config(self) -> ClassifierConfig:
-        """The letters and what is asked of them."""
-
-    def label(self, letters: tuple[int, ...]) -> int | None:
-        """What all strings over exactly these letters should be called, if they share it."""
-
-    def cost(self, letters: tuple[int, ...]) -> int:
-        """About how many microseconds a box of these letters takes."""
-
-    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        """RIGHT, WRONG or UNDECIDED, for each count vector."""
-
-    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
-        """Which vectors are wrong, in each way there is, and last which are undecided."""
-
-    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
-        """Which boxes bounds show wrong throughout, in each way there is, and last which right."""
-
-    def exact_left(self) -> int:
-        """What is left for exact decisions, in microseconds of work."""
-
-
-@dataclass(frozen=True)
-class TaskJudge:
-    """Right is what the task says: the margin of a string's class is above zero.
-
-    There are two ways to be wrong, false positives and false negatives, and one if there are more
-    than two classes.
-    """
-
-    supports: Supports
-
-    @property
-    def config(self) -> ClassifierConfig:
-        return self.supports.config
-
-    def label(self, letters: tuple[int, ...]) -> int | None:
-        return class_of_support(self.config, letters)
-
-    def cost(self, letters: tuple[int, ...]) -> int:
-        return self.supports.cost(letters)
-
-    def corners(self, letters: tuple[int, ...], vectors: Integers) -> Integers:
-        verdict = np.empty(len(vectors), dtype=np.int64)
-        for label, member in by_class(self.config, letters, vectors):
-            verdict[member] = answered(self.supports, letters, vectors[member], label)
-        return verdict
-
-    def failures(self, letters: tuple[int, ...], vectors: Integers) -> Sequence[Flags]:
-        verdict = self.corners(letters, vectors)
-        wrong, undecided = verdict == WRONG, verdict == UNDECIDED
-        if self.supports.multiclass:
-            return wrong, undecided
-        labels = labels_of(self.config, letters, vectors)
-        return wrong & ~labels, wrong & labels, undecided
-
-    def decided(self, letters: tuple[int, ...], low: Integers, high: Integers) -> Sequence[Flags]:
-        labels, (least, most) = margin_bounds(self.supports, letters, low, high)
-        wrong, right = most <= 0, least > 0
-        if self.supports.multiclass:
-            return wrong, right
-        return wrong & (labels == 0), wrong & (labels == 1), right
-
-    def exact_left(self) -> int:
-        return self.supports.exact.budget
+"""So many vectors that no precision decides end a search: there will be more."""
+_BATCH, _SHOWN_AT_ONCE = 256, 1024
 
 
 @dataclass
@@ -145,24 +63,28 @@ class SupportSearch:
     cuts: dict[Box, int] = field(default_factory=dict)
     """Boxes that were cut, and along which side; the others are right up to `verified_length`."""
     examined: int = 0
+    sure: bool = True
+    """Whether the trusted base has shown what is verified; if not, float64 guesses so."""
 
 
 def search_supports(
-    supports: Supports,
+    model: CountModel,
     limit: int,
     boxes: int,
     *,
     seconds: float = SECONDS,
     first_only: bool = False,
+    sure: bool = True,
 ) -> list[SupportSearch]:
     """`search_support` for every set of letters: `boxes` each while all take `seconds` or less.
 
     What one set does not use is there for the next. Seconds are estimated, not timed, so the answer
     is the same on every machine. With `first_only` no set is searched beyond the shortest error of
-    those before it: of all errors together the first one is found all the same.
+    those before it: of all errors together the first one is found all the same. A search need not
+    be `sure` for a proof that derives all of it.
     """
-    sets = all_supports(supports.config)
-    costs = [supports.cost(letters) for letters in sets]
+    sets = all_supports(model.config)
+    costs = [model.cost(letters) for letters in sets]
     work = int(seconds * 1e6)
     least = sum(costs) * min(boxes, _FEWEST)
     if least > work:
@@ -177,7 +99,7 @@ def search_supports(
     for done, (letters, cost) in enumerate(zip(sets, costs, strict=True)):
         say(f"searching: {done:,} of {len(sets):,} sets of letters")
         share = min(boxes, left // (len(sets) - done) // cost)
-        searches.append(search_support(supports, letters, limit, share))
+        searches.append(search_support(model, letters, limit, share, sure=sure))
         left -= searches[-1].examined * cost
         counterexample = searches[-1].counterexample
         if first_only and counterexample is not None:
@@ -186,131 +108,183 @@ def search_supports(
 
 
 def search_support(
-    supports: Supports,
+    model: CountModel,
     letters: tuple[int, ...],
     limit: int,
     budget: int = BOXES,
     *,
     box: Box | None = None,
+    sure: bool = True,
 ) -> SupportSearch:
     """The first error among strings of at most `limit` letters, within a budget of boxes.
 
-    Of all strings over exactly these letters, or of those with counts in `box`.
+    Of all strings over exactly these letters, or of those with counts in `box`. Without `sure`,
+    what looks right to tables of this kind of model is not shown.
     """
-    support, logits = None if supports.multiclass else supports[letters], None
-    # Of two letters, both matter; logits of several layers cost as much as boxes.
-    if len(letters) > 2 and isinstance(support, TableSupport):
+    logits = None
+    # Of two letters, both matter.
+    if len(letters) > 2 and not model.multiclass:
 
-        def logits(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-            return support.logits(counts)[0]
+        def logits(counts: Array) -> Array:
+            return model.guess.logits(letters, counts)
 
-    return first_failure(TaskJudge(supports), letters, limit, budget, logits, box)
+    sure = sure or not model.guess.has_table
+    return first_failure(TaskWays(model), letters, limit, budget, logits, box, sure)
 
 
 def first_failure(
-    judge: Judge,
+    ways: Ways,
     letters: tuple[int, ...],
     limit: int,
     budget: int = BOXES,
     logits: Logits | None = None,
     box: Box | None = None,
+    sure: bool = True,
 ) -> SupportSearch:
-    """The first vector that the judge calls wrong, of all or of those in `box`.
+    """The first vector that is wrong, of all or of those in `box`.
 
     The `logits` of count vectors, where they are given, say along which sides boxes are cut.
 
-    Ends early when `MANY_UNDECIDED` vectors could not be told from zero, or when exact decisions
-    have taken `EXACT_WORK`. What is found then is as sound as ever, but may not be all there is.
+    Ends early when `MANY_UNDECIDED` vectors could not be decided, or when exact decisions have
+    taken `EXACT_WORK`. What is found then is as sound as ever, but may not be all there is.
     """
-    result = SupportSearch(letters, judge.label(letters))
-    size = len(letters)
+    found, size = SupportSearch(letters, ways.label(letters)), len(letters)
     if limit < size:
-        result.verified_length = limit
-        return result
-    result.whole = box or ((1,) * size, (limit - size + 1,) * size)
-    low, high = result.whole
-    heap: list[Entry] = [(sum(low), low, high, _UNKNOWN)]
-    best: tuple[int, Vector] | None = None
-    least_left = judge.exact_left() - EXACT_WORK
-    while heap and result.examined < budget and len(result.undecided) < MANY_UNDECIDED:
-        if judge.exact_left() < least_left:
-            break
-        batch: list[Entry] = []
-        longest = limit if best is None else best[0]
-        while heap and len(batch) < _BATCH and heap[0][0] <= longest:
-            batch.append(heapq.heappop(heap))
-        if not batch:
-            break
-        result.examined += len(batch)
-        wrong, pending = _examine(judge, result, batch)
-        for vector in wrong:
-            # Negated counts: the lexicographically largest vector is the smallest key.
-            key = (sum(vector), tuple(-count for count in vector))
-            best = key if best is None else min(best, key)
-        sides = longest_sides([entry[1:3] for entry in pending], logits) if pending else []
-        for (length, low, high, corner), side in zip(pending, sides, strict=True):
-            result.cuts[low, high] = side
-            lower, upper = halves(low, high, side)
-            heapq.heappush(heap, (length, *lower, corner))
-            if sum(upper[0]) <= limit:
-                heapq.heappush(heap, (sum(upper[0]), *upper, _UNKNOWN))
-    doubtful = [*(entry[0] for entry in heap[:1]), *map(sum, result.undecided)]
-    if best is not None:
-        result.counterexample = tuple(-count for count in best[1])
-        doubtful.append(best[0])
-    result.verified_length = min([limit, *(length - 1 for length in doubtful)])
-    return result
+        found.verified_length = limit
+        return found
+    found.whole = box or ((1,) * size, (limit - size + 1,) * size)
+    found.sure = sure
+    return _Search(ways, found, limit, budget, logits).run()
 
 
-def _examine(
-    judge: Judge, search: SupportSearch, batch: list[Entry]
-) -> tuple[list[Vector], list[Entry]]:
-    """Wrong low corners, and boxes still to be cut."""
-    low = np.array([entry[1] for entry in batch], dtype=np.int64)
-    high = np.array([entry[2] for entry in batch], dtype=np.int64)
-    corner = np.array([entry[3] for entry in batch])
-    new = corner == _UNKNOWN
-    corner[new] = judge.corners(search.letters, low[new])
-    search.undecided += [tuple(vector) for vector in low[new & (corner == UNDECIDED)].tolist()]
-    right = judge.decided(search.letters, low, high)[-1]
-    right |= (low == high).all(axis=1) & (corner == RIGHT)
-    wrong, pending = [], []
-    for i, (length, lowest, highest, _) in enumerate(batch):
-        if corner[i] == WRONG:
-            wrong.append(lowest)
-        elif not right[i] and lowest != highest:
-            pending.append((length, lowest, highest, int(corner[i])))
-    return wrong, pending
+class _Search:
+    """Boxes to look at, boxes that look right, and boxes whose low corner looks wrong."""
 
+    def __init__(
+        self, ways: Ways, found: SupportSearch, limit: int, budget: int, logits: Logits | None
+    ) -> None:
+        self.ways, self.found, self.limit = ways, found, limit
+        self.budget, self.logits = budget, logits
+        low, high = found.whole
+        self.boxes: list[Entry] = [(sum(low), low, high)]
+        self.right: list[Entry] = []
+        self.wrong: list[tuple[tuple[int, Vector], Box]] = []
+        self.decided: dict[Vector, int] = {}
+        """The ways of low corners, where the trusted base was asked."""
+        self.least_work = ways.exact_work - EXACT_WORK
 
-def answered(
-    supports: Supports, letters: tuple[int, ...], vectors: Integers, label: int
-) -> Integers:
-    """RIGHT where the model's answer is this class, WRONG where it is another, or UNDECIDED."""
-    margin, error = supports.margin(letters, label).logits(vectors.astype(float))
-    verdict = np.where(margin > 0, RIGHT, WRONG)
-    # Written so that what overflowed to NaN counts as close, and is decided exactly.
-    close = ~(np.abs(margin) > error)
-    if close.any():
-        verdict[close] = UNDECIDED
-        for i in np.flatnonzero(close):
-            if supports.exact.budget <= 0:
+    def run(self) -> SupportSearch:
+        found = self.found
+        while not self._ended():
+            if self.boxes and self.boxes[0][0] <= self._longest():
+                self._look()
+            elif not self._confirmed():
+                self._confirm()
+            elif self.right and self.right[0][0] <= self._longest():
+                self._show()
+            else:
                 break
-            counts = full_counts(supports.config, letters, vectors[i])
-            right = supports.exact.right(counts.tolist(), label)
-            verdict[i] = UNDECIDED if right is None else RIGHT if right else WRONG
-    return verdict
+        while not self._confirmed():
+            self._confirm()
+        while self.right and self.right[0][0] < self._known():
+            self._show()
+        found.verified_length = self._known() - 1
+        if self.right:
+            found.verified_length = min(found.verified_length, self.right[0][0] - 1)
+        if self.wrong:
+            found.counterexample = self.wrong[0][1][0]
+        return found
+
+    def _ended(self) -> bool:
+        spent = self.found.examined >= self.budget or self.ways.exact_work < self.least_work
+        return spent or len(self.found.undecided) >= MANY_UNDECIDED
+
+    def _longest(self) -> int:
+        """Longer strings do not matter."""
+        return self.wrong[0][0][0] if self.wrong else self.limit
+
+    def _known(self) -> int:
+        """The least length of which something is left to look at, wrong or undecided."""
+        lengths = [self.limit + 1, *map(sum, self.found.undecided)]
+        lengths += [entry[0] for entry in self.boxes[:1]]
+        return min([*lengths, self._longest()] if self.wrong else lengths)
+
+    def _confirmed(self) -> bool:
+        return not self.wrong or self.wrong[0][1][0] in self.decided
+
+    def _taken(self, entries: list[Entry], most: int) -> tuple[list[Box], Integers, Integers]:
+        """The shortest of these, and their corners."""
+        boxes: list[Box] = []
+        while entries and len(boxes) < most and entries[0][0] <= self._longest():
+            boxes.append(heapq.heappop(entries)[1:])
+        low, high = (np.array([box[end] for box in boxes], dtype=np.int64) for end in (0, 1))
+        return boxes, low, high
+
+    def _look(self) -> None:
+        """Sort boxes into wrong, right, and those to be cut."""
+        boxes, low, high = self._taken(self.boxes, _BATCH)
+        self.found.examined += len(boxes)
+        letters, right = self.found.letters, self.ways.wrong
+        corners = self.ways.guessed(letters, low).tolist()
+        likely = self.ways.likely(letters, low, self._clipped(low, high, self.limit)).tolist()
+        pending = []
+        for box, corner, throughout in zip(boxes, corners, likely, strict=True):
+            if self.decided.get(box[0], corner) != right:
+                if box[0] not in self.decided:
+                    heapq.heappush(self.wrong, (_order(box[0]), box))
+                elif box[0] != box[1]:
+                    pending.append(box)
+            elif throughout == right or box[0] == box[1]:
+                heapq.heappush(self.right, (sum(box[0]), *box))
+            else:
+                pending.append(box)
+        self._cut(pending)
+
+    def _confirm(self) -> None:
+        """Ask whether the first low corner that looks wrong is wrong."""
+        low, high = self.wrong[0][1]
+        self._decide([low])
+        if self.decided[low] in (self.ways.wrong, OPEN):
+            heapq.heappop(self.wrong)
+            if low != high:
+                heapq.heappush(self.boxes, (sum(low), low, high))
+
+    def _decide(self, vectors: list[Vector]) -> None:
+        ways = self.ways.decided(self.found.letters, np.array(vectors, dtype=np.int64)).tolist()
+        self.decided.update(zip(vectors, ways, strict=True))
+        self.found.undecided += [v for v, way in zip(vectors, ways, strict=True) if way == OPEN]
+
+    def _show(self) -> None:
+        """Ask whether boxes that look right are right, as far as their strings matter."""
+        boxes, low, high = self._taken(self.right, _SHOWN_AT_ONCE)
+        if not self.found.sure:
+            return
+        high = self._clipped(low, high, self._longest())
+        right = np.full(len(boxes), self.ways.wrong)
+        shown = self.ways.shown(self.found.letters, low, high, right)
+        alone = (low == high).all(1)
+        asked = [boxes[i][0] for i in np.flatnonzero(~shown & alone)]
+        asked = [vector for vector in asked if vector not in self.decided]
+        if asked:
+            self._decide(asked)
+        for vector in asked:
+            if self.decided[vector] not in (self.ways.wrong, OPEN):
+                heapq.heappush(self.wrong, (_order(vector), (vector, vector)))
+        self._cut([boxes[i] for i in np.flatnonzero(~shown & ~alone)])
+
+    def _clipped(self, low: Integers, high: Integers, longest: int) -> Integers:
+        """Larger counts make a string longer than that."""
+        return np.asarray(np.minimum(high, low + (longest - low.sum(1, keepdims=True))))
+
+    def _cut(self, boxes: list[Box]) -> None:
+        sides = longest_sides(boxes, self.logits) if boxes else []
+        for (low, high), side in zip(boxes, sides, strict=True):
+            self.found.cuts[low, high] = side
+            for part in halves(low, high, side):
+                if sum(part[0]) <= self.limit:
+                    heapq.heappush(self.boxes, (sum(part[0]), *part))
 
 
-def margin_bounds(
-    supports: Supports, letters: tuple[int, ...], low: Integers, high: Integers
-) -> tuple[Integers, Interval]:
-    """The class of each box and the range of its margin; -1 and anything if classes differ."""
-    labels = class_range(supports.config, letters, low, high)
-    least, most = np.full(len(low), -np.inf), np.full(len(low), np.inf)
-    for label in np.unique(labels[labels >= 0]).tolist():
-        member = labels == label
-        support = supports.margin(letters, label)
-        ends = count_box_bounds(support, low[member].astype(float), high[member].astype(float))
-        least[member], most[member] = ends
-    return labels, (least, most)
+def _order(vector: Vector) -> tuple[int, Vector]:
+    # Negated counts: the lexicographically largest vector is the smallest key.
+    return sum(vector), tuple(-count for count in vector)
