@@ -98,7 +98,9 @@ def _letters() -> None:
         by_one = _seconds(
             lambda c=checkpoint, n=length: enumerate_counts(CountModel(c), n), once=True
         )
-        regions = _seconds(lambda c=checkpoint, n=length: count_regions(CountModel(c), n), once=True)
+        regions = _seconds(
+            lambda c=checkpoint, n=length: count_regions(CountModel(c), n), once=True
+        )
         known = horizon(checkpoint, limit=10_000, boxes=20_000)
         search = _seconds(lambda c=checkpoint: horizon(c, limit=10_000, boxes=20_000), once=True)
         proved = sum(support.proved for support in known.by_letters)

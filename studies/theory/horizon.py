@@ -10,7 +10,7 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts
-from tsc_interp.verification.bounds.exact import ExactModel
+from tsc_interp.verification.counting.model import CountModel
 
 
 def logits(checkpoint: tsc.Checkpoint, counts: list[list[int]], **changes: object) -> np.ndarray:
@@ -50,13 +50,13 @@ for name, (_, limit, flip, horizon) in rows.items():
 
 # --8<-- [start:exception]
 # All scores are zero, so heads return shares of letters, and logits tend to zero.
-both = ExactModel(tsc.construct("contains_all", letters="ab", max_length=None).checkpoint)
-most = ExactModel(tsc.construct("majority", letter="a", max_length=None).checkpoint)
+both = CountModel(tsc.construct("contains_all", letters="ab", max_length=None).checkpoint)
+most = CountModel(tsc.construct("majority", letter="a", max_length=None).checkpoint)
 print("            n   contains a and b: abc{n}      c{n}   majority: a{n+1}b{n}   a{n}b{n+1}")
 signs = []
 for n in (1, 10**3, 10**6, 10**9):
-    row = [both.rounded([1, 1, n]), both.rounded([0, 0, n])]
-    row += [most.rounded([n + 1, n, 0]), most.rounded([n, n + 1, 0])]
+    row = [both.logit([1, 1, n]), both.logit([0, 0, n])]
+    row += [most.logit([n + 1, n, 0]), most.logit([n, n + 1, 0])]
     signs.append([logit > 0 for logit in row])
     print(f"{n:13,} {row[0]:+26.1e} {row[1]:+9.1e} {row[2]:+22.1e} {row[3]:+12.1e}")
 # --8<-- [end:exception]

@@ -32,8 +32,7 @@ from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.payload import encoded_weights
 from tsc_interp.strings import Alphabet
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.bounds.exact import ExactModel
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel
 
 BAD_AND_GOOD = [
     *["", "a", "aac", "a{3}b", "a{003}", "a{0}", "a{", "a{}", "a{2", "a{2}{3}", "{3}a", "}", "a}"],
@@ -162,12 +161,17 @@ def search_cases() -> list[dict[str, Any]]:
     return cases
 
 
-def exact_logit(exact: ExactModel, counts: list[int]) -> list[float]:
+def exact_logit(model: CountModel, counts: list[int]) -> list[float]:
     """The real logit as a sum of two floats, thirty digits of it."""
     with ctx.workprec(1024):
-        ball = exact.logit(counts)
+        zero, one = model.outputs(counts)
+        ball = one - zero
         high = float(ball)
         return [high, float(ball - high)]
+
+
+def _sign(answer: int | None) -> int | None:
+    return None if answer is None else 2 * answer - 1
 
 
 def scaled(config: ClassifierConfig, seed: int, sizes: dict[str, float]) -> Checkpoint:
@@ -207,7 +211,7 @@ def rounding_cases() -> list[dict[str, Any]]:
     models += [(f"{i} sharp", scaled(config, i, {"W_Q": 40})) for i, config in enumerate(CONFIGS)]
     cases = []
     for name, checkpoint in models:
-        config, exact = checkpoint.config, ExactModel(checkpoint)
+        config, model = checkpoint.config, CountModel(checkpoint)
         counts = config.alphabet.count_matrix(random_strings(config, 12)).tolist()
         counts += [list(row) for row in vectors_of_length(config.n_letters, 2)][:6]
         cases.append(
@@ -215,8 +219,8 @@ def rounding_cases() -> list[dict[str, Any]]:
                 "name": name,
                 **given(checkpoint),
                 "counts": counts,
-                "logits": [exact_logit(exact, row) for row in counts],
-                "signs": [exact.sign(row) for row in counts],
+                "logits": [exact_logit(model, row) for row in counts],
+                "signs": [_sign(model.answer(row)) for row in counts],
             }
         )
     return cases
@@ -237,7 +241,7 @@ def map_cases() -> list[dict[str, Any]]:
     for checkpoint, lens, length in models:
         config = checkpoint.config
         view = MapView(config, tuple(range(config.n_letters)), lens, map_length(config, length))
-        fields = view.fields(Supports(checkpoint))
+        fields = view.fields(CountModel(checkpoint))
         cases.append(
             {
                 **given(checkpoint),

@@ -21,8 +21,7 @@ from tsc_interp.playground.contours import region_path, stretches, trace
 from tsc_interp.playground.geometry import CORNERS, LATTICE, lattice, through_lens
 from tsc_interp.playground.mapfields import MapView, map_length, nearest_strings
 from tsc_interp.tasks.counts import AtLeast, Majority
-from tsc_interp.verification.bounds.exact import ExactModel
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.model import CountModel
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -117,12 +116,12 @@ def test_nearest_strings_have_their_length_and_all_letters(
 
 def wrong_strings(checkpoint: Checkpoint, length: int) -> set[tuple[int, ...]]:
     """By trying every count vector of a length, exactly; as sets of letters that occur."""
-    exact, config = ExactModel(checkpoint), checkpoint.config
+    model, config = CountModel(checkpoint), checkpoint.config
     found = set()
     for a in range(length + 1):
         for b in range(length + 1 - a):
             counts = [a, b, length - a - b]
-            if (exact.sign(counts) == 1) != bool(config.task.labels(np.array(counts))):
+            if (model.answer(counts) == 1) != bool(config.task.labels(np.array(counts))):
                 found.add(tuple(int(i) for i in np.flatnonzero(counts)))
     return found
 
@@ -132,7 +131,7 @@ def wrong_strings(checkpoint: Checkpoint, length: int) -> set[tuple[int, ...]]:
 def test_with_cls_only_strings_of_the_length_are_judged(seed: int, length: int) -> None:
     """A support is marked exactly when a string of that length over its letters is wrong."""
     checkpoint = fresh(ClassifierConfig(attend_cls=True), seed)
-    fields = view_of(checkpoint, length).fields(Supports(checkpoint))
+    fields = view_of(checkpoint, length).fields(CountModel(checkpoint))
     marked = {tuple(sorted(field.places)) for field in fields if (field.wrong > 0).any()}
     assert marked == wrong_strings(checkpoint, length)
     assert all(len(field.places) <= length for field in fields)
@@ -153,9 +152,9 @@ def test_short_strings_of_attend_cls_are_right_and_the_map_says_so() -> None:
 @pytest.mark.parametrize("name", bundled_names())
 def test_points_are_wrong_exactly_where_the_model_is(name: str) -> None:
     checkpoint = load_checkpoint(name)
-    exact, config = ExactModel(checkpoint), checkpoint.config
+    model, config = CountModel(checkpoint), checkpoint.config
     view, generator = view_of(checkpoint, 500), np.random.default_rng(3)
-    for field in view.fields(Supports(checkpoint)):
+    for field in view.fields(CountModel(checkpoint)):
         points = {1: np.ones((1, 1)), 2: np.linspace(0, 1, LATTICE + 1)[:, None]}.get(
             len(field.places), lattice() / LATTICE
         )
@@ -168,7 +167,7 @@ def test_points_are_wrong_exactly_where_the_model_is(name: str) -> None:
             counts = np.zeros(3, dtype=np.int64)
             counts[list(field.places)] = nearest_strings(ratios, length)[0]
             truth = bool(config.task.labels(counts))
-            assert (field.wrong[i] > 0) == ((exact.sign(counts.tolist()) == 1) != truth)
+            assert (field.wrong[i] > 0) == ((model.answer(counts.tolist()) == 1) != truth)
 
 
 def test_a_label_that_changes_along_a_line_is_followed() -> None:
@@ -177,7 +176,7 @@ def test_a_label_that_changes_along_a_line_is_followed() -> None:
     weights = {name: np.ones(shape, np.float32) for name, shape in config.weight_shapes().items()}
     checkpoint = Checkpoint(config, weights)
     view = MapView(config, (0, 1, 2), 1.0, None)
-    inner = view.fields(Supports(checkpoint))[0]
+    inner = view.fields(CountModel(checkpoint))[0]
     (corners,) = polygons(region_path(trace(inner.wrong)))
     x, y = corners.T
     area = abs(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2

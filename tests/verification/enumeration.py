@@ -11,28 +11,28 @@ import numpy as np
 
 import tsc_interp as tsc
 from tsc_interp.checkpoints import Checkpoint
-from tsc_interp.verification.bounds.labels import all_supports, full_counts
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting.costs import EXACT_BUDGET
+from tsc_interp.verification.counting.labels import all_supports, full_counts
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Integers, Side, Tally
-from tsc_interp.verification.search.search import TaskJudge
+from tsc_interp.verification.search.ways import OPEN, TaskWays
 
 # Small enough for a chunk's intermediate arrays to stay in the processor's cache.
 CHUNK = 1 << 11
 
 
-def enumerate_counts(supports: Supports, max_length: int) -> Tally:
+def enumerate_counts(model: CountModel, max_length: int) -> Tally:
     """Every count vector of at most `max_length` letters, one by one."""
-    config = supports.config
-    tally = Tally(max_length, config.n_letters, supports.multiclass)
-    supports.exact.budget = EXACT_BUDGET
-    judge, pascal = TaskJudge(supports), PascalRows()
+    config = model.config
+    tally = Tally(max_length, config.n_letters, model.multiclass)
+    model.exact_work = EXACT_BUDGET
+    ways, pascal = TaskWays(model), PascalRows()
     for letters in all_supports(config, max_length):
         for vectors in positive_vectors(len(letters), max_length):
-            members = judge.failures(letters, vectors)
-            for side, member in zip(tally.sides, members, strict=True):
-                record(supports, letters, vectors[member], side, pascal)
-    tally.out_of_budget = supports.exact.budget <= 0
+            found = ways.decided(letters, vectors)
+            for way, side in zip([*range(ways.wrong), OPEN], tally.sides, strict=True):
+                record(model, letters, vectors[found == way], side, pascal)
+    tally.out_of_budget = model.exact_work <= 0
     return tally
 
 
@@ -48,7 +48,7 @@ def verify_both_ways(checkpoint: Checkpoint, max_length: int, **options: Any) ->
     """`tsc.verify`, after its counts were compared with those of enumeration."""
     verdict = tsc.verify(checkpoint, max_length, **options)
     assert isinstance(verdict, tsc.Verdict)
-    assert same_counts(verdict.tally, enumerate_counts(Supports(checkpoint), max_length))
+    assert same_counts(verdict.tally, enumerate_counts(CountModel(checkpoint), max_length))
     return verdict
 
 
@@ -56,7 +56,7 @@ def verify_both_ways(checkpoint: Checkpoint, max_length: int, **options: Any) ->
 
 
 def record(
-    supports: Supports,
+    model: CountModel,
     letters: tuple[int, ...],
     vectors: Integers,
     side: Side,
@@ -71,7 +71,7 @@ def record(
         side.strings[length] += pascal.strings(length, chosen)
     shortest = vectors[lengths == lengths.min()]
     first = shortest[np.lexsort(tuple(-shortest.T[::-1]))[0]]
-    side.offer(full_counts(supports.config, letters, first).tolist())
+    side.offer(full_counts(model.config, letters, first).tolist())
 
 
 class PascalRows:

@@ -13,7 +13,6 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.bounds.supports import MarginSupport, Support
 
 VERIFIED = [
     *CONFIGS,
@@ -164,8 +163,3 @@ def rescaled(checkpoint: Checkpoint, power: int) -> Checkpoint:
             for name, weight in checkpoint.weights.items()
         },
     )
-
-
-def below(support: Support) -> Support:
-    """The margin of class 0 of two: what is above zero where the logit is not."""
-    return MarginSupport(support.letters, [(support, -1.0)])

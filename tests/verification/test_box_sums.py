@@ -17,11 +17,11 @@ from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting import binomial as runs
 from tsc_interp.verification.counting import regions
 from tsc_interp.verification.counting.binomial import Binomial, PartialSum, add_boxes, rows_of
 from tsc_interp.verification.counting.costs import Work
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Side
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
@@ -145,7 +145,7 @@ TASKS = [ContainsAll(letters="a"), ContainsAll(letters="ab"), AtLeast(letter="b"
 
 def by_strings(checkpoint: Checkpoint, max_length: int) -> dict[str, Counter]:
     """Every string, one by one, its sign from `arb`."""
-    config, exact = checkpoint.config, Supports(checkpoint).exact
+    config, exact = checkpoint.config, CountModel(checkpoint).exact
 
     @cache
     def judged(counts: tuple[int, ...]) -> tuple[bool, bool]:
@@ -190,8 +190,8 @@ def test_both_methods_against_every_string(
     with pytest.MonkeyPatch.context() as patch:
         # Small leaves: boxes decide as much as they can.
         patch.setattr(regions, "_LEAF", leaf)
-        by_regions = regions.count_regions(Supports(checkpoint), longest)
-    for tally in (by_regions, enumerate_counts(Supports(checkpoint), longest)):
+        by_regions = regions.count_regions(CountModel(checkpoint), longest)
+    for tally in (by_regions, enumerate_counts(CountModel(checkpoint), longest)):
         for name, counted in expected.items():
             strings = getattr(tally, name).strings
             assert {n: s for n, s in enumerate(strings) if s} == counted
@@ -203,7 +203,7 @@ def test_counts_beyond_float64_are_exact() -> None:
     config = ClassifierConfig(n_letters=6, task=AtLeast(letter="a"), d_mlp=0, n_heads=0)
     weights = {name: np.zeros_like(w) for name, w in random_checkpoint(config, 0).weights.items()}
     weights["embed.W_E"][0] = weights["unembed.W_U"][:, 0] = 1
-    side = regions.count_regions(Supports(Checkpoint(config, weights)), 5000).false_positives
+    side = regions.count_regions(CountModel(Checkpoint(config, weights)), 5000).false_positives
     # Always yes, so wrong on every string without an a: over exactly 1 to 5 other letters.
     expected = [comb(n + 4, 4) for n in range(5001)]
     assert side.vectors[1:] == expected[1:]

@@ -15,6 +15,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.tasks.counts import Majority
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification import CertificateError, check, read_certificate
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.documents import LAST_READERS, rule_of
 from tsc_interp.verification.prover import Prover
 
@@ -72,7 +73,7 @@ def test_other_tasks_certify_what_they_can() -> None:
 
 def test_boxes_that_are_not_shown_are_cut() -> None:
     checkpoint = load_checkpoint("generalization-errors")
-    prover = Prover([checkpoint], {"counts": rule_of(checkpoint.config)}, None, 60.0)
+    prover = Prover([CountModel(checkpoint)], {"counts": rule_of(checkpoint.config)}, None, 60.0)
     assert prover.up_to((0, 1, 2), 67, lambda _: 1)
     assert len(prover.parts[0]["tree"]) > 1
     # ab{66}c is wrong: no cutting proves one letter more. Nor is any other answer true.

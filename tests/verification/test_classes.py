@@ -30,10 +30,10 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import token_rows
 from tsc_interp.tasks.counts import ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.verification import check
-from tsc_interp.verification.bounds.labels import all_supports, class_range, classes_of
-from tsc_interp.verification.bounds.supports import Supports, ZeroSupport, count_box_bounds
+from tsc_interp.verification.counting.labels import all_supports, class_range, classes_of
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
-from tsc_interp.verification.search.search import RIGHT, UNDECIDED, WRONG, TaskJudge
+from tsc_interp.verification.search.ways import OPEN, TaskWays
 
 
 class Remainder(tsc.tasks.OwnTask):
@@ -100,7 +100,7 @@ def test_every_string_of_short_lengths(config: ClassifierConfig) -> None:
     longest = {2: 8, 3: 6, 4: 5}[config.n_letters]
     wrong = {n: wrong_strings(checkpoint, n) for n in range(1, longest + 1)}
     for count in (enumerate_counts, count_regions):
-        tally = count(Supports(checkpoint), longest)
+        tally = count(CountModel(checkpoint), longest)
         assert tally.errors[0].strings[1:] == [len(wrong[n]) for n in wrong]
         assert tally.undecided.total_vectors == 0
     verdict = verify_both_ways(checkpoint, longest, replay=True)
@@ -126,20 +126,15 @@ def test_every_string_of_short_lengths(config: ClassifierConfig) -> None:
 @given(st.sampled_from(SEVERAL), st.integers(0, 10**6), st.sampled_from([0.5, 2.0, 8.0]))
 def test_verdicts_are_those_of_mpmath(config: ClassifierConfig, seed: int, scale: float) -> None:
     checkpoint, rng = random_checkpoint(config, seed, scale), np.random.default_rng(seed)
-    supports = Supports(checkpoint)
+    model = CountModel(checkpoint)
     letters = all_supports(config)[rng.integers(2**config.n_letters - 1)]
     vectors = rng.integers(1, [3, 30, 4000][rng.integers(3)], (4, len(letters)))
-    says = {RIGHT: True, WRONG: False}
-    for row, verdict in zip(vectors, TaskJudge(supports).corners(letters, vectors), strict=True):
+    for row, way in zip(vectors, TaskWays(model).decided(letters, vectors), strict=True):
         counts = full(config, letters, row)
         answer = precise.answer(checkpoint, counts)
         if answer is not None:
-            label = int(config.task.classes(np.array(counts)))
-            assert says[int(verdict)] == (answer == label)
-            exact = supports.exact
-            assert [exact.right(counts, j) for j in range(config.n_outputs)] == [
-                j == answer for j in range(config.n_outputs)
-            ]
+            assert way == (answer == int(config.task.classes(np.array(counts))))
+            assert model.answer(counts) == answer
 
 
 @settings(max_examples=60)
@@ -147,21 +142,22 @@ def test_verdicts_are_those_of_mpmath(config: ClassifierConfig, seed: int, scale
 def test_no_vector_leaves_the_bounds_of_its_box(
     config: ClassifierConfig, seed: int, scale: float
 ) -> None:
-    """The search's float64 bounds of each class's margin."""
+    """Of every class over every other one."""
     checkpoint, rng = random_checkpoint(config, seed, scale), np.random.default_rng(seed)
-    supports = Supports(checkpoint)
+    model = CountModel(checkpoint)
     letters = all_supports(config)[rng.integers(2**config.n_letters - 1)]
     low = rng.integers(1, 20, len(letters))
     high = low + rng.integers(0, 30, len(letters))
     point = rng.integers(low, high + 1)
     outputs = precise.outputs(checkpoint, full(config, letters, point))
     for label in range(config.n_outputs):
-        margin = min(outputs[label] - z for j, z in enumerate(outputs) if j != label)
-        support = supports.margin(letters, label)
-        near, error = support.logits(point[None].astype(float))
-        assert abs(near[0] - margin) <= np.broadcast_to(error, 1)[0]
-        least, most = count_box_bounds(support, low[None].astype(float), high[None].astype(float))
-        assert least[0] <= margin <= most[0]
+        winner = np.array([label])
+        shown = model.gaps(letters, low[None], high[None], winner, model.others(winner))[0]
+        for other in range(config.n_outputs):
+            apart = outputs[label] - outputs[other]
+            # Where a final norm divides outputs, gaps are times its scale.
+            assert other == label or not (shown[other] > 0 and apart <= 0)
+            assert other == label or config.final_norm or shown[other] <= apart + 1e-9
 
 
 @settings(max_examples=60)
@@ -196,19 +192,15 @@ def with_equal_outputs(config: ClassifierConfig, seed: int, *pairs: tuple[int, i
 def test_of_equal_outputs_the_lowest_is_the_answer(config: ClassifierConfig) -> None:
     """Outputs 0 and 2 are the same weights: 2 is never the answer, and 0 is not held up by it."""
     checkpoint = with_equal_outputs(config, 5, (0, 2))
-    supports, vectors = Supports(checkpoint), small_vectors(config.n_letters, 4)
+    model, vectors = CountModel(checkpoint), small_vectors(config.n_letters, 4)
     seen = set()
     for counts in vectors.tolist():
         outputs = precise.outputs(checkpoint, counts)
         answer = max(range(len(outputs)), key=lambda j: (outputs[j], -j))
         seen.add(answer)
-        assert supports.exact.answer(counts) == answer
-        for label in range(config.n_outputs):
-            assert supports.exact.right(counts, label) == (answer == label)
+        assert model.answer(counts) == answer
     assert 0 in seen
     assert 2 not in seen
-    letters = tuple(range(config.n_letters))
-    assert isinstance(supports.margin(letters, 2), ZeroSupport)
     tally = verify_both_ways(checkpoint, 4).tally
     assert tally.undecided.total_vectors == 0
     certificate = tsc.certify(checkpoint, limit=4)
@@ -236,15 +228,15 @@ def test_what_cancels_is_undecided() -> None:
     weights["blocks.0.attn.W_O"][:] = np.eye(4, dtype=np.float32)[:2, None]
     weights["unembed.W_U"][:] = np.eye(4, dtype=np.float32)[:, :3]
     weights["unembed.W_U"][2] = 0
-    supports = Supports(Checkpoint(config, weights))
+    model = CountModel(Checkpoint(config, weights))
     vectors = np.array([[1, 2], [2, 1], [3, 5]])
-    assert set(TaskJudge(supports).corners((0, 1), vectors).tolist()) == {UNDECIDED}
-    assert supports.exact.answer([1, 2, 0]) is None
+    assert set(TaskWays(model).decided((0, 1), vectors).tolist()) == {OPEN}
+    assert model.answer([1, 2, 0]) is None
     # Where the third is the right one, it is beaten, whoever of the two beats it.
-    assert TaskJudge(supports).corners((0, 1, 2), np.array([[1, 2, 1]])).tolist() == [WRONG]
-    supports.exact.budget = 0
-    assert set(TaskJudge(supports).corners((0, 1), vectors).tolist()) == {UNDECIDED}
-    assert verify_both_ways(supports.checkpoint, 4).tally.undecided.total_vectors
+    assert TaskWays(model).decided((0, 1, 2), np.array([[1, 2, 1]])).tolist() == [0]
+    model.exact_work = 0
+    assert set(TaskWays(model).decided((0, 1), vectors).tolist()) == {OPEN}
+    assert verify_both_ways(model.checkpoint, 4).tally.undecided.total_vectors
 
 
 # -- two outputs are one logit ---------------------------------------------------------------------
@@ -293,10 +285,8 @@ def test_biases_of_very_different_size_are_not_rounded_away() -> None:
             weights["unembed.b_U"] = np.array(bias, np.float32)
             weights["unembed.W_U"][0] = [1e-30, 0.0]
             checkpoint = Checkpoint(config, {k: w.copy() for k, w in weights.items()})
-            support = Supports(checkpoint)[(0,)]
-            least, most = count_box_bounds(support, np.ones((1, 1)), np.ones((1, 1)))
             truth = precise.outputs(checkpoint, [1], 60)
-            assert least[0] <= truth[1] - truth[0] <= most[0]
+            assert CountModel(checkpoint).answer([1]) == int(truth[1] > truth[0])
             assert tsc.verify(checkpoint, 3).correct == (bias[1] > bias[0])
 
 
@@ -348,7 +338,10 @@ def test_the_command_line(saved: Path, tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_what_needs_two_classes_says_so(saved: Path) -> None:
     checkpoint = random_checkpoint(SEVERAL[0], 1)
-    for asked in (lambda: tsc.diff(checkpoint, checkpoint), lambda: Supports(checkpoint)[(0, 1)]):
+    for asked in (
+        lambda: tsc.diff(checkpoint, checkpoint),
+        lambda: CountModel(checkpoint).logit([1, 1, 0]),
+    ):
         with pytest.raises(UnsupportedError, match="two classes"):
             asked()
     with pytest.raises(UnsupportedError, match="no false positives or false negatives"):

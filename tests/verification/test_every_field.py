@@ -31,7 +31,7 @@ from tsc_interp.tasks.counts import AtLeast
 from tsc_interp.training.engine import engine_for
 from tsc_interp.training.losses import loss_named
 from tsc_interp.verification import verify_ordered
-from tsc_interp.verification.bounds.rounding import Rounding
+from tsc_interp.verification.float32 import float32_answers
 from tsc_interp.verification.order.running import judge_of
 
 BASE = ClassifierConfig(n_letters=2, d_mlp=2)
@@ -245,20 +245,25 @@ def test_the_bound_on_float32(config: ClassifierConfig, words: str) -> None:
     """What float32 says is within the bound of what the oracle says."""
     checkpoint = ordered_checkpoint(config, 1, scale=1.0)
     allowed = f"{words}|one layer|norms|with positions"
-    bound = handled(allowed, lambda: Rounding(checkpoint).bound(LENGTH, "tokens"))
-    refused = config.n_layers > 1 or config.has_norm or config.needs_order or config.beyond_counts
-    assert (bound is None) == bool(refused)
-    if bound is None:
-        return
     texts = strings(config, LENGTH)
+    answers = handled(allowed, lambda: float32_answers(checkpoint, texts))
+    refused = config.n_layers > 1 or config.has_norm or config.needs_order or config.beyond_counts
+    assert (answers is None) == bool(refused)
+    if answers is None:
+        return
     single = {n: torch.from_numpy(w) for n, w in checkpoint.weights.items()}
     rows = torch.from_numpy(token_rows(config, texts))
-    found = forward(config, single, from_tokens(config, rows)).double().numpy()
     double = {n: w.double() for n, w in single.items()}
-    exact = forward(config, double, from_tokens(config, rows)).numpy()
-    off = np.abs(found - exact).reshape(len(texts), -1)
-    assert 0 < off.max() <= bound / (1 if config.n_outputs == 1 else 0.5)
-    assert bound < 1e-3
+    found, exact = (
+        forward(config, weights, from_tokens(config, rows)).double().numpy().reshape(len(texts), -1)
+        for weights in (single, double)
+    )
+    for answer, row, truth in zip(answers, found, exact, strict=True):
+        off = np.abs(
+            (row - row[[answer.label % len(row)]]) - (truth - truth[[answer.label % len(row)]])
+        )
+        off = off if len(row) > 1 else np.abs(row - truth)
+        assert off.max() <= answer.bound < 1e-3
 
 
 @every_case

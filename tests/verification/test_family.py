@@ -7,84 +7,19 @@ brute force in test_horizon.py, test_verification_counting.py and test_forged_ce
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 
-import mpmath
-import numpy as np
 import pytest
-from flint import ctx
 
 import tsc_interp as tsc
 from tests.cases import CONFIGS, FAMILY
 from tests.sizes import many
 from tests.verification import precise
-from tests.verification.models import COUNTED, WIDER, random_checkpoint, small_vectors
+from tests.verification.models import WIDER, random_checkpoint, small_vectors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import ConfigError, UnsupportedError
 from tsc_interp.verification import CertificateError, check
-from tsc_interp.verification.bounds.activations import ACTIVATIONS
-from tsc_interp.verification.bounds.exact import ExactModel
-from tsc_interp.verification.bounds.labels import all_supports
-from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
 
 CERTIFIED = [config for config in WIDER if config.beyond_report]
-
-
-@pytest.mark.parametrize("name", ["gelu_new", "relu", "silu"])
-def test_float64_activations_enclose(name: str) -> None:
-    rng = np.random.default_rng(3)
-    ends = rng.choice([-800, -60, -22, -5, -1.28, -0.7525, -0.7, 0, 1, 40, 800], (2, 400))
-    ends = ends + rng.normal(size=(2, 400)) * rng.choice([0, 1e-12, 1e-2, 3], (2, 400))
-    low, high = ends.min(0), ends.max(0)
-    with np.errstate(all="ignore"):
-        least, most = ACTIVATIONS[name].bounds(low, high)
-    inside = [low + (high - low) * share for share in rng.random((6, 400))]
-    dip = np.clip(ACTIVATIONS[name].argmin, low, high)
-    with mpmath.workdps(60):
-        for points in (low, high, dip, *inside):
-            for x, a, b in zip(np.clip(points, low, high), least, most, strict=True):
-                assert a <= precise.ACTIVATIONS[name](mpmath.mpf(float(x))) <= b, x
-    widths = most - least
-    assert (widths[high == low] < 1e-12 * (1 + np.abs(high[high == low]))).all()
-
-
-@pytest.mark.parametrize("name", ["gelu_new", "silu", "gelu"])
-def test_activations_have_one_dip(name: str) -> None:
-    """Falling left of it and rising right of it: what every bound on them rests on."""
-    value, dip = precise.ACTIVATIONS[name], ACTIVATIONS[name].argmin
-    with mpmath.workdps(60):
-        left = [value(dip - mpmath.mpf(k) / 50) for k in range(500)]
-        right = [value(dip + mpmath.mpf(k) / 50) for k in range(500)]
-        assert all(a < b for a, b in pairwise(left))
-        assert all(a < b for a, b in pairwise(right))
-        assert value(mpmath.mpf(dip)) >= ACTIVATIONS[name].minimum
-        assert value(mpmath.mpf(dip)) - ACTIVATIONS[name].minimum < 1e-15
-        assert abs(value(mpmath.mpf(ACTIVATIONS[name].gone))) < 1e-300
-
-
-@pytest.mark.parametrize("config", COUNTED, ids=lambda config: config.key()[:6])
-@pytest.mark.parametrize("seed", range(many(3, 6)))
-def test_every_bound_encloses_the_real_logit(config: ClassifierConfig, seed: int) -> None:
-    """The exact model and the search's bounds, at points and over boxes."""
-    checkpoint = random_checkpoint(config, seed)
-    exact, supports = ExactModel(checkpoint), Supports(checkpoint)
-    rng = np.random.default_rng(seed)
-    for support in all_supports(config)[-3:]:
-        low = rng.integers(1, 9, (2, len(support)))
-        high = low + rng.integers(0, 5, low.shape)
-        points = np.concatenate([low, high, rng.integers(low, high + 1)])
-        full = np.zeros((len(points), config.n_letters), dtype=np.int64)
-        full[:, list(support)] = points
-        truths = [precise.logit(checkpoint, row, 60) for row in full.tolist()]
-        logits, error = supports[support].logits(points.astype(float))
-        least, most = count_box_bounds(supports[support], low.astype(float), high.astype(float))
-        for i, (row, truth) in enumerate(zip(full.tolist(), truths, strict=True)):
-            with ctx.workprec(200), mpmath.workdps(50):
-                assert abs(mpmath.mpf(exact.logit(row).str(50, radius=False)) - truth) < 1e-30
-            allowed = np.broadcast_to(error, logits.shape)[i]
-            assert abs(float(logits[i]) - truth) <= allowed < 1e-4
-            box = i % 2
-            assert least[box] <= truth <= most[box]
 
 
 @pytest.mark.parametrize("config", CERTIFIED, ids=lambda config: config.key()[:6])

@@ -21,14 +21,14 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.tasks.counts import ContainsAll
-from tsc_interp.verification.bounds.labels import support_name
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.counting.labels import support_name
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.replay import replay_all
 
 
 def first_errors(
-    config: ClassifierConfig, supports: Supports, longest: int
+    config: ClassifierConfig, model: CountModel, longest: int
 ) -> dict[str, tuple[int, ...]]:
     """The first wrong vector of each set of letters, by looking at all of them in order."""
     vectors = small_vectors(config.n_letters, longest)
@@ -37,7 +37,7 @@ def first_errors(
     for vector in ordered:
         name = support_name(config, tuple(i for i, n in enumerate(vector) if n))
         label = bool(config.task.labels(np.array(vector)))
-        if name not in found and (supports.exact.sign(vector) == 1) != label:
+        if name not in found and (model.answer(vector) == 1) != label:
             found[name] = tuple(vector)
     return found
 
@@ -47,7 +47,7 @@ def test_first_errors_by_brute_force(config: ClassifierConfig) -> None:
     longest = {1: 12, 2: 12, 3: 9, 4: 6, 5: 5}[config.n_letters]
     for seed in (4, 1)[: many(1, 2)]:
         checkpoint = random_checkpoint(config, seed)
-        expected = first_errors(config, Supports(checkpoint), longest)
+        expected = first_errors(config, CountModel(checkpoint), longest)
         found = horizon(checkpoint, limit=longest)
         for support in found.by_letters:
             got = None if support.shortest is None else support.shortest.counts
@@ -105,7 +105,7 @@ def test_bundled_models(name: str) -> None:
     assert found.proved
     assert found.length is not None
     assert found.shortest is not None
-    tally = count_regions(Supports(checkpoint), found.length + 1)
+    tally = count_regions(CountModel(checkpoint), found.length + 1)
     assert tally.first_error_length == found.length + 1
     assert found.shortest.counts in (side.shortest for side in tally.sides)
     assert sum(side.vectors[-1] for side in tally.sides) == sum(
@@ -117,7 +117,7 @@ def test_bundled_models(name: str) -> None:
 def test_bundled_counterexamples(name: str) -> None:
     """Each is wrong for the float32 model too; with one letter less it is right."""
     checkpoint = load_checkpoint(name)
-    supports = Supports(checkpoint)
+    model = CountModel(checkpoint)
     shortest = [support.shortest for support in horizon(checkpoint).by_letters if support.shortest]
     assert shortest
     for one, replayed in zip(shortest, replay_all(checkpoint, shortest), strict=True):
@@ -128,7 +128,7 @@ def test_bundled_counterexamples(name: str) -> None:
         fewer[int(np.argmax(fewer))] -= 1
         if any(fewer):
             label = bool(checkpoint.config.task.labels(np.array(fewer)))
-            assert (supports.exact.sign(fewer) == 1) == label
+            assert (model.answer(fewer) == 1) == label
 
 
 def test_a_hooked_model_is_as_good_as_a_checkpoint() -> None:
@@ -159,7 +159,7 @@ def test_twelve_weights_are_settled_to_a_thousand() -> None:
     """Two terms nearly cancel, and c is not heard: cut along c, the boxes were too many."""
     checkpoint = twelve_weights()
     assert checkpoint.n_parameters == 12
-    tally = count_regions(Supports(checkpoint), 120)
+    tally = count_regions(CountModel(checkpoint), 120)
     assert not any(side.total_vectors for side in tally.sides)
     found = horizon(checkpoint, limit=1000, prove=False)
     assert (found.complete, found.verified_length, found.length) == (True, 1000, None)

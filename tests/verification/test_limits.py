@@ -17,8 +17,8 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.counts import Majority
-from tsc_interp.verification.bounds.supports import Supports
 from tsc_interp.verification.counting import costs, regions
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
 
 MEMORY = 2 * 2**30
@@ -97,7 +97,7 @@ def test_lengths_beyond_reach(length: int) -> None:
 
 def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Boxes, rows and sums each end in the same kind of sentence when they are too much."""
-    supports = Supports(random_checkpoint(ClassifierConfig(), 0))
+    model = CountModel(random_checkpoint(ClassifierConfig(), 0))
     for name, value, what in (
         ("PATIENCE", 1e-3, "1 second of work"),
         ("BOX_MEMORY", 1000, "memory"),
@@ -107,8 +107,8 @@ def test_work_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
             patch.setattr(costs, name, value)
             patch.setattr(costs, "_CHECK_EVERY", 1000)
             with pytest.raises(UnsupportedError, match=f"{what}.*-L.*--horizon"):
-                count_regions(supports, 150)
-    assert count_regions(supports, 150).false_negatives.total_vectors
+                count_regions(model, 150)
+    assert count_regions(model, 150).false_negatives.total_vectors
 
 
 def test_costs_in_words() -> None:
@@ -137,9 +137,9 @@ def test_a_long_count_is_announced_or_refused(monkeypatch: pytest.MonkeyPatch) -
 
 def test_forecasts_follow_the_models_boundary() -> None:
     """No boundary, no growth with length; a surface grows fourfold when the length doubles."""
-    flat = Supports(always_yes(5))
+    flat = CountModel(always_yes(5))
     assert regions.forecast(flat, 10**4) < 1
-    surface = Supports(random_checkpoint(ClassifierConfig(), 0))
+    surface = CountModel(random_checkpoint(ClassifierConfig(), 0))
     short, long = (regions.forecast(surface, length) for length in (1000, 2000))
     assert 3 < long / short < 5
     spent = costs.Work(surface.config, 500)
@@ -186,7 +186,7 @@ def test_a_read_out_of_zeros(config: ClassifierConfig) -> None:
     weights = random_checkpoint(config, 1).weights
     zero = Checkpoint(config, {**weights, "unembed.W_U": np.zeros_like(weights["unembed.W_U"])})
     for count in (enumerate_counts, count_regions):
-        tally = count(Supports(zero), 40)
+        tally = count(CountModel(zero), 40)
         assert tally.false_positives.total_vectors == tally.undecided.total_vectors == 0
         for length in (1, 2, 7, 40):
             rows = [

@@ -23,10 +23,7 @@ from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.verification.bounds import exact, intervals, tables
-from tsc_interp.verification.bounds.exact import ExactModel
-from tsc_interp.verification.bounds.intervals import Array, Interval
-from tsc_interp.verification.bounds.supports import Supports, count_box_bounds
+from tsc_interp.verification.counting.model import EXACT_WORK, CountModel
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon
 from tsc_interp.verification.search import search
@@ -95,21 +92,6 @@ def test_heads_that_cancel() -> None:
     assert found.shortest.logit == pytest.approx(3.5 / 7.5 - 0.5, abs=1e-6)
 
 
-# -- what is not a number proves nothing -----------------------------------------------------------
-
-
-class Unbounded:
-    """A support whose bounds overflowed: not a number, or infinite on the wrong side."""
-
-    letters, attends_cls, log_n, cost = (0, 1), False, False, 20
-
-    def __init__(self, low: float, high: float) -> None:
-        self.ends = low, high
-
-    def bounds(self, light: Array, heavy: Array, shortest: Array, longest: Array) -> Interval:
-        return np.full(len(light), self.ends[0]), np.full(len(light), self.ends[1])
-
-
 # -- logits that cannot be told from zero ----------------------------------------------------------
 
 
@@ -121,33 +103,33 @@ def test_a_logit_that_is_zero_everywhere_ends_the_search() -> None:
     # One letter alone needs no division that rounds, two do: ab cannot be decided.
     assert found.verified_length == 1
     for support in found.by_letters:
-        assert len(support.letters) == 1 or (support.boxes < 1000 and not support.complete)
+        assert len(support.letters) == 1 or (support.boxes < 10_000 and not support.complete)
 
 
 def test_many_undecided_vectors_end_a_search() -> None:
-    one = search_support(Supports(CANCELLING), (0, 1), 10**6)
+    one = search_support(CountModel(CANCELLING), (0, 1), 10**6)
     assert search.MANY_UNDECIDED <= len(one.undecided) < 2 * search.MANY_UNDECIDED
     assert one.verified_length == 1
 
 
 def test_exact_decisions_have_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = ExactModel(planted(5))
-    assert model.sign((1, 2, 0)) == 1
-    model.budget = 0
-    assert model.sign((1, 2, 0)) is None
+    model = CountModel(planted(5))
+    assert model.answer((1, 2, 0)) == 1
+    model.exact_work = 0
+    assert model.answer((1, 2, 0)) is None
     # A support that needs them all the time ends when they have taken too long.
     monkeypatch.setattr(search, "EXACT_WORK", 20_000)
-    every = Supports(with_cancelling_heads(planted(400, -1.0), 2.0**90))
+    every = CountModel(with_cancelling_heads(planted(400, -1.0), 2.0**90))
     one = search_support(every, (1, 2), 10**6)
-    assert one.examined < 1000
+    assert one.examined < 20_000
     assert one.counterexample is None
     assert 1 <= one.verified_length < 10**6
-    assert exact.SIGN_BUDGET - every.exact.budget < 100 * 20_000
+    assert EXACT_WORK - every.exact_work < 100 * 20_000
 
 
 def test_the_logit_of_a_counterexample_is_sharp() -> None:
     """128 bits do not show what is left when 2^120 cancels; its value is (w - 5) / 2 (w + 5)."""
-    every = Supports(with_cancelling_heads(planted(5), 2.0**120))
+    every = CountModel(with_cancelling_heads(planted(5), 2.0**120))
     one = counterexample(every, (0, 1), (1, 5))
     assert one.logit == pytest.approx((4.5 - 5) / (2 * (4.5 + 5)), rel=1e-6)
 
@@ -172,35 +154,14 @@ def test_alphabets_too_large_for_all_sets_of_letters() -> None:
 
 def test_all_sets_share_one_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred boxes' worth for all seven sets; what is proved is still right."""
-    every = Supports(planted(5000, -1.0))
-    seconds = 300 * every[(0, 1, 2)].cost / 1e6
+    every = CountModel(planted(5000, -1.0))
+    seconds = 300 * every.cost((0, 1, 2)) / 1e6
     monkeypatch.setattr(search, "_FEWEST", 3)
     searches = search_supports(every, 10**6, 200_000, seconds=seconds)
-    assert sum(one.examined for one in searches) < 300 + 7 * 48
+    assert sum(one.examined for one in searches) < 300 + 7 * search._BATCH
     assert min(one.verified_length for one in searches) <= 5000
-    full = search_supports(Supports(planted(5000, -1.0)), 10**6, 20)
+    full = search_supports(CountModel(planted(5000, -1.0)), 10**6, 20)
     assert [one.letters for one in full] == [one.letters for one in searches]
-
-
-def test_scores_that_no_precision_settles_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_PRECISIONS", (24,))
-    monkeypatch.setattr(tables, "_SCORE_RADIUS", 0.0)
-    with pytest.raises(UnsupportedError, match="do not settle the attention scores"):
-        horizon(random_checkpoint(ClassifierConfig(norm="rms", d_mlp=0), 0))
-
-
-@pytest.mark.parametrize("options", [{}, {"n_layers": 2, "norm": "rms"}, LOG_N])
-def test_memory_is_bounded_by_slices(
-    options: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same numbers, a row at a time."""
-    support = Supports(random_checkpoint(ClassifierConfig(**options), 0))[(0, 1, 2)]
-    low = np.random.default_rng(0).integers(1, 50, (11, 3)).astype(float)
-    at_once = *count_box_bounds(support, low, 3 * low), support.logits(low)[0]
-    monkeypatch.setattr(intervals, "_NUMBERS_AT_ONCE", 1)
-    sliced = *count_box_bounds(support, low, 3 * low), support.logits(low)[0]
-    for one, other in zip(at_once, sliced, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10**9 + 1, 2.5, True, "10", None])

@@ -17,19 +17,18 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.counts import AtLeast, Majority, Parity
-from tsc_interp.verification.bounds.labels import all_supports
-from tsc_interp.verification.bounds.supports import Supports
+from tsc_interp.verification.certificates import certify_searches
+from tsc_interp.verification.counting.guess import Guess
+from tsc_interp.verification.counting.labels import all_supports
+from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.search import search
 from tsc_interp.verification.search.cutting import Box, halve_counts, halve_ratios, halves
 from tsc_interp.verification.search.search import (
-    RIGHT,
-    UNDECIDED,
-    WRONG,
     SupportSearch,
-    TaskJudge,
     search_support,
     search_supports,
 )
+from tsc_interp.verification.search.ways import OPEN, TaskWays
 
 LIMIT = 7
 MODELS = {
@@ -98,10 +97,10 @@ def check_search(found: SupportSearch, wrong: list[tuple[int, ...]], limit: int)
 @pytest.mark.parametrize("name", MODELS)
 def test_the_first_error_and_the_boxes_before_it(name: str) -> None:
     checkpoint = MODELS[name]
-    supports = Supports(checkpoint)
+    model = CountModel(checkpoint)
     for letters in all_supports(checkpoint.config):
         wrong = wrong_ones(checkpoint, letters, LIMIT)
-        found = search_support(supports, letters, LIMIT)
+        found = search_support(model, letters, LIMIT)
         check_search(found, wrong, LIMIT)
         assert not found.undecided
         assert found.label == checkpoint.config.task.label_of_support(
@@ -109,15 +108,15 @@ def test_the_first_error_and_the_boxes_before_it(name: str) -> None:
         )
         # One letter less than the first error: no error, and proved.
         if wrong and sum(wrong[0]) > len(letters):
-            short = search_support(supports, letters, sum(wrong[0]) - 1)
+            short = search_support(model, letters, sum(wrong[0]) - 1)
             check_search(short, [], sum(wrong[0]) - 1)
 
 
 def test_strings_shorter_than_their_letters_there_are_none() -> None:
-    supports = Supports(planted(6))
-    found = search_support(supports, (0, 1, 2), 2)
+    model = CountModel(planted(6))
+    found = search_support(model, (0, 1, 2), 2)
     assert (found.verified_length, found.counterexample, found.examined) == (2, None, 0)
-    found = search_support(supports, (0, 1, 2), 3)
+    found = search_support(model, (0, 1, 2), 3)
     assert (found.verified_length, found.examined, closed(found)) == (
         3,
         1,
@@ -128,8 +127,8 @@ def test_strings_shorter_than_their_letters_there_are_none() -> None:
 @pytest.mark.parametrize("budget", [1, 2, 5, 60])
 def test_a_budget_is_kept_and_what_it_proves_is_true(budget: int) -> None:
     """One a against 5000 b's is wrong: with few boxes less is proved, never something false."""
-    found = search_support(Supports(planted(5000, -1.0)), (0, 1), 10**6, budget)
-    assert found.examined < budget + 48
+    found = search_support(CountModel(planted(5000, -1.0)), (0, 1), 10**6, budget)
+    assert found.examined < budget + search._BATCH
     if found.counterexample is None:
         assert budget <= found.examined
     else:
@@ -147,14 +146,14 @@ def test_a_budget_is_kept_and_what_it_proves_is_true(budget: int) -> None:
 def test_few_boxes_decide_a_far_error() -> None:
     """Best first, cut where it matters: about two boxes per halving, not one per length."""
     for letters, end, boxes in (((0, 1), 100_000, 100), ((0, 1, 2), 100_001, 4000)):
-        found = search_support(Supports(planted(100_000, -1.0)), letters, 10**6)
+        found = search_support(CountModel(planted(100_000, -1.0)), letters, 10**6)
         assert found.verified_length == end
         assert found.examined < boxes
 
 
 def test_what_no_precision_decides_is_undecided() -> None:
     cancelling = hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0)
-    found = search_support(Supports(cancelling), (0, 1), 5)
+    found = search_support(CountModel(cancelling), (0, 1), 5)
     assert found.verified_length == 1
     assert found.counterexample is None
     assert (1, 1) in found.undecided
@@ -165,82 +164,65 @@ def test_what_no_precision_decides_is_undecided() -> None:
 
 
 def test_verdicts_without_a_budget_for_exact_signs() -> None:
-    """What float64 decides it decides; the rest is undecided, and costs nothing."""
-    supports = Supports(planted(5, -1.0))
-    given = np.array([[1, 1], [1, 4], [1, 5], [1, 90]])
-    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
-    supports.exact.budget = 0
-    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT, RIGHT, WRONG, WRONG]
-    cancelling = Supports(hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0))
-    cancelling.exact.budget = 0
-    assert TaskJudge(cancelling).corners((0, 1), given).tolist() == [UNDECIDED] * 4
+    """What intervals decide they decide; the rest is undecided, and costs nothing."""
+    given, yes = np.array([[1, 1], [1, 4], [1, 5], [1, 90]]), [2, 2, 1, 1]
+    model = CountModel(planted(5, -1.0))
+    assert TaskWays(model).decided((0, 1), given).tolist() == yes
+    model.exact_work = 0
+    assert TaskWays(model).decided((0, 1), given).tolist() == yes
+    cancelling = CountModel(hand_built([[1, 0, 2]] * 2, [[1, 0, 3], [-1, 0, -3]], 0.0))
+    cancelling.exact_work = 0
+    assert TaskWays(cancelling).decided((0, 1), given).tolist() == [OPEN] * 4
 
 
-def test_a_vector_as_close_as_the_error_is_decided_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within the error, at it, beyond it, and not a number."""
-    supports = Supports(planted(5, -1.0))
-    asked: list[Any] = []
+class Mistaken(Guess):
+    """Float64 that is wrong where it matters: about some corners, or about every box."""
 
-    class Vague:
-        def logits(self, counts: Any) -> tuple[Any, float]:
-            return np.array([0.5, 1.0, 1.5, -0.5, -1.0, -1.5, np.nan]), 1.0
+    corners: set[tuple[int, ...]] | None = None
+    boxes: float | None = None
 
-    def right(counts: list[int], label: int) -> bool:
-        asked.append(counts)
-        return label == 1
+    def outputs(self, letters: Any, counts: Any) -> Any:
+        outputs = super().outputs(letters, counts).copy()
+        for i, row in enumerate(np.asarray(counts).tolist()):
+            if self.corners is not None and tuple(row) in self.corners:
+                outputs[i] = outputs[i][::-1]
+        return outputs
 
-    monkeypatch.setattr(supports, "_differences", {((0, 1), (0, 1)): Vague()})
-    monkeypatch.setattr(supports.exact, "right", right)
-    given = np.array([[1, n] for n in range(1, 8)])
-    assert TaskJudge(supports).corners((0, 1), given).tolist() == [RIGHT] * 5 + [WRONG] + [RIGHT]
-    assert asked == [[1, n, 0] for n in (1, 2, 4, 5, 7)]
+    def gaps(self, letters: Any, low: Any, high: Any, winner: Any) -> Any:
+        gaps = super().gaps(letters, low, high, winner)
+        return gaps if self.boxes is None else np.full_like(gaps, self.boxes)
 
 
-@pytest.mark.parametrize(
-    ("ends", "letters", "whole"),
-    [
-        ((0.0, 1.0), (0, 1), False),
-        ((1e-300, 1.0), (0, 1), True),
-        ((-1.0, 0.0), (1, 2), True),
-        ((-1.0, 1e-300), (1, 2), False),
-    ],
-)
-def test_a_bound_of_zero_proves_a_negative_label_only(
-    ends: tuple[float, float], letters: tuple[int, ...], whole: bool, monkeypatch: Any
-) -> None:
-    """Contains a? A box is right as a whole if all its logits are, zero counting as negative."""
-    supports = Supports(planted(5, -1.0))
-
-    class Known:
-        attends_cls, log_n, cost = False, False, 1
-
-        def logits(self, counts: Any) -> tuple[Any, float]:
-            return np.full(len(counts), 1.0 if letters == (0, 1) else -1.0), 0.5
-
-        def bounds(self, light: Any, *_: Any) -> tuple[Any, Any]:
-            return np.full(len(light), ends[0]), np.full(len(light), ends[1])
-
-    monkeypatch.setattr(supports, "_differences", {(letters, (0, 1)): Known()})
-    found = search_support(supports, letters, 4)
-    assert found.verified_length == 4
-    boxes = closed(found)
-    assert boxes == [((1, 1), (3, 3))] if whole else all(a == b for a, b in boxes)
+@pytest.mark.parametrize("sure", [True, False])
+@pytest.mark.parametrize("boxes", [1.0, -1.0, np.nan, None])
+def test_a_wrong_guess_costs_time_only(boxes: float | None, sure: bool) -> None:
+    """All boxes look right, or none does; right corners look wrong, and wrong ones right."""
+    model = CountModel(planted(5, -1.0))
+    guess = Mistaken(model.read, model.judge.counts)
+    guess.boxes, guess.corners = boxes, {(1, 1), (1, 5), (2, 3), (1, 7)}
+    model.guess = guess
+    found = search_support(model, (0, 1), 8)
+    check_search(found, wrong_ones(model.checkpoint, (0, 1), 8), 8)
+    searches = search_supports(model, 8, 10**6, sure=sure)
+    made = certify_searches(model, searches, 8)
+    assert made.horizon.proved
+    assert (made.horizon.length, made.horizon.verified_length) == (5, 5)
 
 
 def test_exact_work_ends_a_support(monkeypatch: pytest.MonkeyPatch) -> None:
-    supports = Supports(planted(6))
+    model = CountModel(planted(6))
     monkeypatch.setattr(search, "EXACT_WORK", -1)
-    found = search_support(supports, (0, 1), 100)
+    found = search_support(model, (0, 1), 100)
     assert (found.examined, found.verified_length) == (0, 1)
     monkeypatch.setattr(search, "EXACT_WORK", 0)
-    assert search_support(supports, (0, 1), 100).verified_length == 6
+    assert search_support(model, (0, 1), 100).verified_length == 6
 
 
 # -- all sets of letters ---------------------------------------------------------------------------
 
 
-class Costly(Supports):
-    """Every support says that a box takes this long."""
+class Costly(CountModel):
+    """Every box takes this long."""
 
     def cost(self, letters: tuple[int, ...]) -> int:
         return 1000
@@ -248,12 +230,12 @@ class Costly(Supports):
 
 def test_costs_are_told_before_anything_is_searched() -> None:
     """Seven sets, 500 boxes each, a millisecond a box: 3.5 seconds are the least."""
-    supports = Costly(planted(6))
-    assert len(search_supports(supports, 10, 10**6, seconds=3.5)) == 7
+    model = Costly(planted(6))
+    assert len(search_supports(model, 10, 10**6, seconds=3.5)) == 7
     fewer = r"7 sets of letters, 500 boxes.*seconds=4\) or horizon\(model, boxes=499\)"
     with pytest.raises(UnsupportedError, match=fewer):
-        search_supports(supports, 10, 10**6, seconds=3.499)
-    assert len(search_supports(supports, 10, 499)) == 7
+        search_supports(model, 10, 10**6, seconds=3.499)
+    assert len(search_supports(model, 10, 499)) == 7
 
 
 def test_a_budget_that_one_set_leaves_is_there_for_the_next(
@@ -261,7 +243,7 @@ def test_a_budget_that_one_set_leaves_is_there_for_the_next(
 ) -> None:
     shares: list[int] = []
 
-    def spend(supports: Any, letters: Any, limit: int, budget: int) -> SupportSearch:
+    def spend(model: Any, letters: Any, limit: int, budget: int, sure: bool) -> SupportSearch:
         shares.append(budget)
         return SupportSearch(letters, None, examined=10 if len(shares) < 3 else budget)
 

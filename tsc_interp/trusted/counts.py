@@ -30,6 +30,8 @@ from tsc_interp.trusted.spans import UNIT, Floats, Span, exponential, share, up
 from tsc_interp.trusted.spec import CLS, FIRST_LETTER
 
 _ONE_STATE = np.zeros(1, dtype=np.int64)
+_SCORE_BITS = 256
+"""Attention sees scores' differences, however large they are."""
 
 
 @dataclass(frozen=True)
@@ -174,17 +176,14 @@ class CountTables:
             name: Span.exact(np.atleast_2d(weight).astype(np.float64))
             for name, weight in forward.weights.items()
         }
-        self._first: dict[tuple[int, ...], Any] = {}
+        self._first: dict[tuple[int, ...], tuple[Span, Span, Span, Span]] = {}
         self._logs: dict[int, tuple[float, float]] = {}
 
     def regions(self, support: tuple[int, ...], boxes: Boxes) -> BoxRegions:
         """What attention of the last layer meets, over boxes of a support."""
         self.spend()
         spec, number = self.spec, len(boxes)
-        if support not in self._first:
-            with ctx.workprec(BITS):
-                self._first[support] = self._first_layer(support)
-        state, gaps, powers, values = self._first[support]
+        state, gaps, powers, values = self.first_layer(support)
         state, logs = _repeated(state, number), self._log_spans(boxes) if spec.log_n else None
         heads = spec.n_heads
         for layer in range(spec.n_layers):
@@ -214,30 +213,45 @@ class CountTables:
 
     # -- layers ----------------------------------------------------------------------------------
 
-    def _first_layer(self, support: tuple[int, ...]) -> tuple[Span, Span, Span, Span]:
+    def first_layer(self, support: tuple[int, ...]) -> tuple[Span, Span, Span, Span]:
         """The embeddings; scores' gaps `[head query key]`, their exp, values `[head key d]`."""
-        forward, tokens = self.forward, [CLS, *(FIRST_LETTER + letter for letter in support)]
-        spots = [(token, 0) for token in tokens]
-        x = forward.embedded(spots)
-        read = forward.normed("blocks.0.ln1", x) if self.spec.n_heads else x
-        attended = range(0 if self.spec.attend_cls else 1, len(tokens))
-        gaps, values = [], []
-        for head in range(self.spec.n_heads):
-            queries, keys = (forward.met(part, 0, head, read, spots) for part in ("Q", "K"))
-            rows = forward.scores(head, queries, spots, keys, spots, 1, scaled=False).tolist()
-            bests = [max(attended, key=lambda key: float(row[key].mid())) for row in rows]
-            spans = Span.of([[x - row[best] for x in row]
-                             for row, best in zip(rows, bests, strict=True)])  # fmt: skip
-            gaps.append(_zero_at(spans, np.array(bests)[:, None]))
-            values.append(Span.of(forward.added(0, head, read).tolist()))
-        none = Span.exact(np.zeros((0, len(tokens), len(tokens))))
-        scores = _stack(gaps, 0) if gaps else none
-        added = (
-            _stack(values, 0)
-            if values
-            else Span.exact(np.zeros((0, len(tokens), self.spec.d_model)))
-        )
-        return Span.of(x.tolist()), scores, exponential(scores), added
+        if support not in self._first:
+            tokens = [0, *(1 + letter for letter in support)]
+            state, scores, values = self._every_token
+            with ctx.workprec(_SCORE_BITS):
+                gaps = [
+                    self._gaps([[rows[query][key] for key in tokens] for query in tokens])
+                    for rows in scores
+                ]
+            none = Span.exact(np.zeros((0, len(tokens), len(tokens))))
+            spans = _stack(gaps, 0) if gaps else none
+            self._first[support] = state[tokens], spans, exponential(spans), values[:, tokens]
+        return self._first[support]
+
+    def _gaps(self, rows: Sequence[Sequence[Any]]) -> Span:
+        """Scores relative to the largest of their row that is attended to."""
+        attended = range(0 if self.spec.attend_cls else 1, len(rows))
+        bests = [max(attended, key=lambda key: float(row[key].mid())) for row in rows]
+        spans = Span.of([[x - row[best] for x in row]
+                         for row, best in zip(rows, bests, strict=True)])  # fmt: skip
+        return _zero_at(spans, np.array(bests)[:, None])
+
+    @cached_property
+    def _every_token(self) -> tuple[Span, list[list[list[Any]]], Span]:
+        """CLS and all letters: embeddings, scores `[head][query][key]`, values `[head key d]`."""
+        forward, spec = self.forward, self.spec
+        spots = [(CLS, 0), *((FIRST_LETTER + letter, 0) for letter in range(spec.n_letters))]
+        with ctx.workprec(_SCORE_BITS):
+            x = forward.embedded(spots)
+            read = forward.normed("blocks.0.ln1", x) if spec.n_heads else x
+            scores, values = [], []
+            for head in range(spec.n_heads):
+                queries, keys = (forward.met(part, 0, head, read, spots) for part in ("Q", "K"))
+                found = forward.scores(head, queries, spots, keys, spots, 1, scaled=False)
+                scores.append(found.tolist())
+                values.append(Span.of(forward.added(0, head, read).tolist()))
+            none = Span.exact(np.zeros((0, len(spots), spec.d_model)))
+            return Span.of(x.tolist()), scores, _stack(values, 0) if values else none
 
     def _later_layer(self, layer: int, head: int, state: Span) -> tuple[Span, Span]:
         """Scores `[region query key]` of a later layer, and values `[region key d]`."""

@@ -99,8 +99,9 @@ class Forward:
                 chosen = [k for k, n in enumerate(copies) if n]
                 weights = [copies[k] * row[k].exp() for k in chosen]
                 total = sum(weights, arb(0))
-                shares = arb_mat([[weight / total for weight in weights]])
-                rows += (shares * arb_mat([values[k] for k in chosen])).tolist()
+                # The weight of a single key is 1, which a quotient of balls is not.
+                shares = [weight / total for weight in weights] if len(chosen) > 1 else [arb(1)]
+                rows += (arb_mat([shares]) * arb_mat([values[k] for k in chosen])).tolist()
             state = state + arb_mat(rows)
         return state
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tsc_interp.checkpoints.resolve import ModelLike
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.trusted.float32 import FORMS
 from tsc_interp.verification.counting.labels import all_supports, full_counts
 from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
@@ -61,6 +61,11 @@ def search_float32(
 def _ways(model: CountModel, form: Form) -> FloatWays:
     if form not in FORMS:
         raise UsageError(f"the form is 'tokens' or 'compressed', got {form!r}")
+    if model.config.has_norm or model.config.n_layers > 1:
+        raise UnsupportedError(
+            "the rounding of a float32 model that reads counts is bounded for one layer without "
+            "norms; norms and several layers are not"
+        )
     return FloatWays(model, form)
 
 

@@ -16,7 +16,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from tsc_interp.trusted.spec import CLS, FIRST_LETTER, Model
+from tsc_interp.trusted.counts import CountTables
+from tsc_interp.trusted.spec import Model
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -24,6 +25,8 @@ Support = tuple[int, ...]
 
 _AT_ONCE = 1 << 21
 """Numbers of one array."""
+_UNSEEN = -1e300
+"""The score of a CLS that is not attended to."""
 _MOST_CORNERS = 4
 """Letters up to which all corners of a box are looked at."""
 
@@ -51,12 +54,12 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], float, float]] = {
 class Guess:
     """One model in float64."""
 
-    def __init__(self, model: Model) -> None:
-        self.spec = model.spec
+    def __init__(self, model: Model, tables: CountTables) -> None:
+        self.spec, self._exact = model.spec, tables
         self._weights = {name: w.astype(np.float64) for name, w in model.weights.items()}
         self._tables: dict[tuple[Support, int], _Table] = {}
-        self._first: dict[Support, list[tuple[Array, Array]]] = {}
-        """Of the first layer: scores `[query key]` and values of each head."""
+        self._first: dict[Support, tuple[Array, list[tuple[Array, Array]]]] = {}
+        """Embeddings, and the first layer's scores `[query key]` and values of each head."""
 
     def answers(self, letters: Support, counts: NDArray[np.generic]) -> Integers:
         """The class that each count vector `[vector letter]` is answered with."""
@@ -95,11 +98,12 @@ class Guess:
         spec = self.spec
         copies = np.insert(counts, 0, float(spec.attend_cls), axis=1)[:, None]
         stretch = np.log(counts.sum(1) + spec.cls_counted)[:, None, None] if spec.log_n else None
-        x = self._embedded(letters)[None]
+        embedded, first = self._first_layer(letters)
+        x = embedded[None]
         for layer in range(spec.n_layers):
             asking = x[:, :1] if layer == spec.n_layers - 1 else x
             out = asking + self._bias(f"blocks.{layer}.attn.b_O") if spec.n_heads else asking
-            heads = self._first_layer(letters) if layer == 0 else (
+            heads = first if layer == 0 else (
                 self._attention(layer, head, asking, x) for head in range(spec.n_heads)
             )  # fmt: skip
             for scores, values in heads:
@@ -113,15 +117,14 @@ class Guess:
         outputs = np.broadcast_to(outputs, (len(counts), outputs.shape[1]))
         return np.insert(outputs, 0, 0.0, axis=1) if spec.n_outputs == 1 else outputs
 
-    def _first_layer(self, letters: Support) -> list[tuple[Array, Array]]:
+    def _first_layer(self, letters: Support) -> tuple[Array, list[tuple[Array, Array]]]:
+        """As the trusted base has it, which subtracts scores before it rounds them."""
         if letters not in self._first:
-            x, heads = self._embedded(letters), range(self.spec.n_heads)
-            self._first[letters] = [self._attention(0, head, x, x) for head in heads]
+            state, gaps, _, values = self._exact.first_layer(letters)
+            scores = gaps.middle.copy()
+            scores[..., 0] = scores[..., 0] if self.spec.attend_cls else _UNSEEN
+            self._first[letters] = state.middle, [*zip(scores, values.middle, strict=True)]
         return self._first[letters]
-
-    def _embedded(self, letters: Support) -> Array:
-        tokens = [CLS, *(FIRST_LETTER + letter for letter in letters)]
-        return self._weights["embed.W_E"][tokens]
 
     def _attention(self, layer: int, head: int, asking: Array, x: Array) -> tuple[Array, Array]:
         """Scores `[... query key]` without log n, and what keys add, `[... key d_model]`.
@@ -136,7 +139,7 @@ class Guess:
             met[part] = read @ self._weights[f"{name}.W_{part}"][head] + bias
         scores = met["Q"] @ np.swapaxes(met["K"], -1, -2)
         scores = scores / (spec.attention_scale or math.sqrt(spec.d_head))
-        scores[..., 0] = scores[..., 0] if spec.attend_cls else -1e300
+        scores[..., 0] = scores[..., 0] if spec.attend_cls else _UNSEEN
         return scores, met["V"] @ self._weights[f"{name}.W_O"][head]
 
     def _mlp(self, layer: int, x: Array) -> Array:
@@ -198,7 +201,8 @@ class Guess:
         return table.gaps(light, heavy)
 
     def _table(self, letters: Support, label: int) -> _Table:
-        spec, weights, x = self.spec, self._weights, self._embedded(letters)
+        spec, weights = self.spec, self._weights
+        x, heads = self._first_layer(letters)
         columns, offsets = weights["unembed.W_U"], self._bias("unembed.b_U")
         if spec.n_outputs == 1:
             columns = np.insert(columns, 0, 0.0, axis=1)
@@ -213,7 +217,7 @@ class Guess:
             pre = own @ inner + self._bias("blocks.0.mlp.b_in")
         scores = np.zeros((spec.n_heads, len(x)))
         values = np.zeros((spec.n_heads, len(x), inner.shape[1] + apart.shape[1]))
-        for head, (rows, added) in enumerate(self._first_layer(letters)):
+        for head, (rows, added) in enumerate(heads):
             scores[head] = rows[0] - rows[0].max()
             values[head] = added @ np.hstack([inner, apart])
         return _Table(scores, values, np.append(pre, constant), outer, spec.act_fn)

@@ -28,7 +28,7 @@ EXACT_WORK = 60_000_000
 """For all single inputs that are decided in balls, in microseconds as estimated: a minute."""
 _FEW = 2
 """So many vectors are as soon decided in balls."""
-_ALL_PRECISIONS = 60
+_ALL_PRECISIONS = 8
 """How much longer an input takes that no precision decides than one that the first one decides."""
 
 
@@ -86,7 +86,8 @@ class CountModel:
         budget.restart()
         try:
             self.read = model_of(checkpoint)
-            self.guess, self.judge = Guess(self.read), Judge(self.read, budget)
+            self.judge = Judge(self.read, budget)
+            self.guess = Guess(self.read, self.judge.counts)
         except NotProved as error:
             raise UnsupportedError(str(error).removeprefix("rejected: ")) from None
         self.n_classes, self.exact_work = self.judge.n_classes, EXACT_WORK
@@ -100,8 +101,8 @@ class CountModel:
         """About how many microseconds a box of these letters takes; the same on every machine."""
         spec, keys = self.judge.spec, 1 + len(letters)
         deeper = (spec.n_layers - 1) * keys * 2 * spec.d_model
-        rows = self.judge.margins.rows + deeper
-        return int(20 + (spec.n_heads * keys + spec.d_model / 4) * rows / 4)
+        rows = self.judge.margins.rows / 4 + deeper
+        return int(20 + (spec.n_heads * keys + spec.d_model / 4) * rows)
 
     # -- shown by the trusted base ---------------------------------------------------------------
 
@@ -180,7 +181,7 @@ class CountModel:
         head = spec.d_model * spec.d_head * 4 + tokens * (spec.d_head + spec.d_model)
         products = tokens * (spec.n_heads * head + 2 * spec.d_model * spec.d_mlp)
         functions = tokens * (spec.n_heads * tokens + spec.d_mlp)
-        return 500 + spec.n_layers * (products // 5 + 16 * functions)
+        return 100 + spec.n_layers * (products // 20 + 4 * functions)
 
     # -- numbers to report -----------------------------------------------------------------------
 

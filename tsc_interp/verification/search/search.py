@@ -43,6 +43,8 @@ EXACT_WORK = 2_000_000
 MANY_UNDECIDED = 64
 """So many vectors that no precision decides end a search: there will be more."""
 _BATCH, _SHOWN_AT_ONCE = 256, 1024
+_MOST_RIGHT = 4096
+"""So many boxes that look right are shown before others are looked at."""
 
 
 @dataclass
@@ -176,7 +178,8 @@ class _Search:
     def run(self) -> SupportSearch:
         found = self.found
         while not self._ended():
-            if self.boxes and self.boxes[0][0] <= self._longest():
+            waits = len(self.right) < _MOST_RIGHT
+            if waits and self.boxes and self.boxes[0][0] <= self._longest():
                 self._look()
             elif not self._confirmed():
                 self._confirm()

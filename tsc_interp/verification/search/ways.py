@@ -102,7 +102,15 @@ class TaskWays:
 
     def decided(self, letters: Support, vectors: Integers) -> Integers:
         answers = self.model.answers(letters, vectors)
-        return self._ways(answers, classes_of(self.config, letters, vectors))
+        ways = self._ways(answers, classes_of(self.config, letters, vectors))
+        some = np.flatnonzero(ways == OPEN)
+        if self.model.multiclass and len(some):
+            # Two classes may be too close to tell apart, and both above the label.
+            rest = vectors[some]
+            guessed = self.guessed(letters, rest)
+            shown = self.shown(letters, rest, rest, guessed)
+            ways[some[shown]] = guessed[shown]
+        return ways
 
     def beats(
         self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags
