@@ -24,7 +24,7 @@ from tsc_interp import certify, horizon
 from tsc_interp.checkpoints import Checkpoint, bundled_names, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.model.initialise import initial_weights
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
 from tsc_interp.verification.counting.tally import Tally
 

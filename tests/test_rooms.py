@@ -56,7 +56,9 @@ ROOMS = (
     "cli",
 )
 
-VERIFICATION = ("bounds", "documents", "search", "counting", "order")
+VERIFICATION = (
+    "bounds", "labels", "documents", "guess", "count_model", "search", "counting", "order",
+)  # fmt: skip
 """Inside verification: each imports from those before it, the files beside them from all."""
 
 

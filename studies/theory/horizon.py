@@ -10,7 +10,7 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 
 def logits(checkpoint: tsc.Checkpoint, counts: list[list[int]], **changes: object) -> np.ndarray:

@@ -14,8 +14,6 @@ class Target:
 
 
 _VERIFICATION = "tsc_interp/verification"
-_CLASSES = ("tests/verification/test_classes.py",)
-_FACES = ("tests/verification/test_support_bounds.py", "tests/verification/test_search_bounds.py")
 
 TARGETS = (
     *(
@@ -50,14 +48,6 @@ TARGETS = (
             ("spec", ("test_spec",), ""),
         )
     ),
-    Target(f"{_VERIFICATION}/bounds/intervals.py", ("tests/verification/test_intervals.py",)),
-    Target(f"{_VERIFICATION}/bounds/tables.py", _FACES, "not any_model and not verdicts"),
-    Target(
-        f"{_VERIFICATION}/bounds/supports.py",
-        (*_FACES, *_CLASSES),
-        "not any_model and not verdicts and not certificates and not accepted",
-    ),
-    Target(f"{_VERIFICATION}/bounds/layered.py", _FACES, "not any_model and not verdicts"),
     Target(
         f"{_VERIFICATION}/search/cutting.py",
         ("tests/verification/test_search_supports.py", "tests/verification/test_search_limits.py"),

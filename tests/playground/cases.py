@@ -32,7 +32,7 @@ from tsc_interp.playground.mapfigure import layers, summary
 from tsc_interp.playground.payload import encoded_weights
 from tsc_interp.strings import Alphabet
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 BAD_AND_GOOD = [
     *["", "a", "aac", "a{3}b", "a{003}", "a{0}", "a{", "a{}", "a{2", "a{2}{3}", "{3}a", "}", "a}"],

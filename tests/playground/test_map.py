@@ -21,7 +21,7 @@ from tsc_interp.playground.contours import region_path, stretches, trace
 from tsc_interp.playground.geometry import CORNERS, LATTICE, lattice, through_lens
 from tsc_interp.playground.mapfields import MapView, map_length, nearest_strings
 from tsc_interp.tasks.counts import AtLeast, Majority
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 SVG = "{http://www.w3.org/2000/svg}"
 

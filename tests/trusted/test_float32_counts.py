@@ -31,7 +31,7 @@ from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.float32 import FORMS
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 ROWS = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 1], [1, 1, 1], [2, 1, 0],
                  [0, 1, 2]])  # fmt: skip

@@ -11,10 +11,10 @@ import numpy as np
 
 import tsc_interp as tsc
 from tsc_interp.checkpoints import Checkpoint
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.costs import EXACT_BUDGET
-from tsc_interp.verification.counting.labels import all_supports, full_counts
-from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Integers, Side, Tally
+from tsc_interp.verification.labels import all_supports, full_counts
 from tsc_interp.verification.search.ways import OPEN, TaskWays
 
 # Small enough for a chunk's intermediate arrays to stay in the processor's cache.

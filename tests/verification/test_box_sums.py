@@ -17,11 +17,11 @@ from tests.verification.models import random_checkpoint
 from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Parity
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting import binomial as runs
 from tsc_interp.verification.counting import regions
 from tsc_interp.verification.counting.binomial import Binomial, PartialSum, add_boxes, rows_of
 from tsc_interp.verification.counting.costs import Work
-from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Side
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]

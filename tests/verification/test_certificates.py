@@ -15,7 +15,7 @@ from tsc_interp.errors import UsageError
 from tsc_interp.tasks.counts import Majority
 from tsc_interp.trusted.trees import Box
 from tsc_interp.verification import CertificateError, check, read_certificate
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.documents import LAST_READERS, rule_of
 from tsc_interp.verification.prover import Prover
 

@@ -30,9 +30,9 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import token_rows
 from tsc_interp.tasks.counts import ContainsAll, Majority, Maximum, MostFrequent, Parity
 from tsc_interp.verification import check
-from tsc_interp.verification.counting.labels import all_supports, class_range, classes_of
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
+from tsc_interp.verification.labels import all_supports, class_range, classes_of
 from tsc_interp.verification.search.ways import OPEN, TaskWays
 
 

@@ -21,8 +21,8 @@ from tests.verification.models import (
 )
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.verification.counting.labels import all_supports
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
+from tsc_interp.verification.labels import all_supports
 
 LOG_N = {"score_scale": "sqrt_d_head_log_n"}
 

@@ -31,10 +31,10 @@ from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.model.inputs import from_counts
 from tsc_interp.output.numbers import number
 from tsc_interp.strings import FIRST_LETTER
-from tsc_interp.verification.counting.labels import all_supports, class_range, labels_of
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.regions import count_regions, lattice_points
 from tsc_interp.verification.counting.tally import Tally
+from tsc_interp.verification.labels import all_supports, class_range, labels_of
 
 
 def double_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:

@@ -23,7 +23,7 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts, from_tokens
 from tsc_interp.tasks.counts import ContainsAll, MostFrequent
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.float32 import float32_answers, float32_horizon
 from tsc_interp.verification.search.ways import FloatWays
 

@@ -21,9 +21,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError
 from tsc_interp.model.hooked import HookedClassifier
 from tsc_interp.tasks.counts import ContainsAll
-from tsc_interp.verification.counting.labels import support_name
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
+from tsc_interp.verification.labels import support_name
 from tsc_interp.verification.replay import replay_all
 
 

@@ -17,8 +17,8 @@ from tsc_interp.checkpoints import Checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.counts import Majority
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting import costs, regions
-from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.regions import count_regions
 
 MEMORY = 2 * 2**30

@@ -23,7 +23,7 @@ from tsc_interp import verify
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
-from tsc_interp.verification.counting.model import EXACT_WORK, CountModel
+from tsc_interp.verification.count_model import EXACT_WORK, CountModel
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon
 from tsc_interp.verification.search import search

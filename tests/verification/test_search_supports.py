@@ -18,9 +18,9 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.tasks.counts import AtLeast, Majority, Parity
 from tsc_interp.verification.certificates import certify_searches
-from tsc_interp.verification.counting.guess import Guess
-from tsc_interp.verification.counting.labels import all_supports
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
+from tsc_interp.verification.guess import Guess
+from tsc_interp.verification.labels import all_supports
 from tsc_interp.verification.search import search
 from tsc_interp.verification.search.cutting import Box, halve_counts, halve_ratios, halves
 from tsc_interp.verification.search.search import (

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.verification.counting.labels import all_supports
-from tsc_interp.verification.counting.model import CountModel, checkpoint_of
+from tsc_interp.verification.count_model import CountModel, checkpoint_of
+from tsc_interp.verification.labels import all_supports
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -21,7 +21,7 @@ from tsc_interp.playground.mapfigure import (
     unique_name,
 )
 from tsc_interp.playground.payload import mapped
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 
 def difference_map(

@@ -16,8 +16,8 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.playground import geometry
 from tsc_interp.playground.geometry import Array
 from tsc_interp.tasks.counts import Majority
-from tsc_interp.verification.counting.labels import class_of_support, labels_of
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
+from tsc_interp.verification.labels import class_of_support, labels_of
 
 DEFAULT_LENGTH = 1000
 Support = tuple[int, ...]

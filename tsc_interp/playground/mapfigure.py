@@ -21,7 +21,7 @@ from tsc_interp.playground.geometry import Array
 from tsc_interp.playground.mapfields import MapView, Support, SupportField, map_length
 from tsc_interp.playground.payload import mapped
 from tsc_interp.playground.scripts import assemble_style
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 
 LEVELS = (-8.0, -3.0, -1.0, 0.0, 1.0, 3.0, 8.0)
 """Logits at which the colour changes."""

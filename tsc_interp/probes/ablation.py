@@ -554,8 +554,8 @@ def _exactly(
 ) -> AblationResult:  # fmt: skip
     """The result with each of these parts replaced in the weights, and the model so made judged."""
     from tsc_interp.interventions.weights import edit
+    from tsc_interp.verification.count_model import checkpoint_of
     from tsc_interp.verification.counting.differences import affordable_length
-    from tsc_interp.verification.counting.model import checkpoint_of
 
     checkpoint, config = checkpoint_of(inputs.model), inputs.model.config
     length = length or affordable_length(config.n_letters)

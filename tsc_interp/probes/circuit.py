@@ -436,8 +436,8 @@ def _counted(
     progress: Progress,
 ) -> list[tuple[Choice, Any]]:
     """Exactly, in how many strings each choice differs; only those better than any smaller one."""
+    from tsc_interp.verification.count_model import CountModel
     from tsc_interp.verification.counting.differences import compare
-    from tsc_interp.verification.counting.model import CountModel
 
     front: list[tuple[Choice, Any]] = []
     least: int | None = None

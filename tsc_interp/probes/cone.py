@@ -33,7 +33,7 @@ from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import MAX_REPEAT
 
 if TYPE_CHECKING:
-    from tsc_interp.verification.counting.model import CountModel
+    from tsc_interp.verification.count_model import CountModel
 
 MOST_LETTERS = 5
 """Of a larger alphabet only the largest negative sets are searched."""
@@ -213,7 +213,7 @@ class ConeResult(ProbeResult):
 def cone(inputs: Inputs, *, visible: int = TEST_LENGTH, boxes: int | None = None) -> ConeResult:
     """`boxes` are examined at most for each set of letters."""
     from tsc_interp.probes.searched import BUDGET, searched
-    from tsc_interp.verification.counting.model import CountModel, checkpoint_of
+    from tsc_interp.verification.count_model import CountModel, checkpoint_of
     from tsc_interp.verification.summaries import DEFAULT_LIMIT
 
     config = need_classifier(inputs.model, "cone")

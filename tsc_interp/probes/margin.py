@@ -442,7 +442,7 @@ def _by_evaluating(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | N
 
 def _by_searching(model: Any, made: Sequence[Family]) -> Iterator[tuple[int | None, int]]:
     """The same by branch and bound from the box of all n."""
-    from tsc_interp.verification.counting.model import CountModel, checkpoint_of
+    from tsc_interp.verification.count_model import CountModel, checkpoint_of
     from tsc_interp.verification.search.search import search_support
 
     counted = CountModel(checkpoint_of(model))

@@ -8,7 +8,7 @@ from functools import cached_property
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.tasks.audit import labels_digest
 from tsc_interp.verification.certificates import Certificate, certify_searches
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.search.search import SupportSearch, search_supports
 from tsc_interp.verification.summaries import DEFAULT_LIMIT

@@ -22,7 +22,7 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import counted
 from tsc_interp.pruning.smaller import narrow, remove
 from tsc_interp.telling import Progress, say
-from tsc_interp.verification.counting.model import checkpoint_of
+from tsc_interp.verification.count_model import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon
 from tsc_interp.verification.summaries import DEFAULT_LIMIT

@@ -21,11 +21,11 @@ from tsc_interp.output.display import BAD, GOOD, PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import counted
 from tsc_interp.telling import say
 from tsc_interp.trusted.trees import Box
-from tsc_interp.verification.counting.labels import full_counts, support_name
-from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
+from tsc_interp.verification.count_model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.documents import require_own_rule, rule_of, write_certificate
 from tsc_interp.verification.float32 import search_float32
 from tsc_interp.verification.horizon_result import Counterexample, Float32Horizon, Horizon
+from tsc_interp.verification.labels import full_counts, support_name
 from tsc_interp.verification.proved import Proved
 from tsc_interp.verification.prover import Prover
 from tsc_interp.verification.search.search import (

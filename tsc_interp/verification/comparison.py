@@ -21,12 +21,12 @@ from tsc_interp.output.display import Displayed
 from tsc_interp.output.numbers import number
 from tsc_interp.telling import Progress, say
 from tsc_interp.trusted.trees import Box
+from tsc_interp.verification.count_model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.differences import Difference, compare
-from tsc_interp.verification.counting.labels import all_supports, full_counts, support_name
-from tsc_interp.verification.counting.model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.tally import Vector, order
 from tsc_interp.verification.documents import write_certificate
 from tsc_interp.verification.identity import exact_form, has_form
+from tsc_interp.verification.labels import all_supports, full_counts, support_name
 from tsc_interp.verification.proved import Agreement
 from tsc_interp.verification.prover import Prover
 from tsc_interp.verification.search.search import SupportSearch, first_failure

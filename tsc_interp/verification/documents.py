@@ -25,7 +25,7 @@ from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority, Maximum, Mos
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import SCHEMA
 from tsc_interp.trusted.spec import Model, read_model, strict_json
-from tsc_interp.verification.counting.labels import all_supports, class_of_support
+from tsc_interp.verification.labels import all_supports, class_of_support
 
 CertificateError = NotProved
 """A document that is not accepted, with the reason."""

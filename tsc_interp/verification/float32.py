@@ -19,10 +19,10 @@ import numpy as np
 from tsc_interp.checkpoints.resolve import ModelLike
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.trusted.float32 import FORMS
-from tsc_interp.verification.counting.labels import all_supports, full_counts
-from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
+from tsc_interp.verification.count_model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.counting.tally import order
 from tsc_interp.verification.horizon_result import Certainty, Float32Horizon
+from tsc_interp.verification.labels import all_supports, full_counts
 from tsc_interp.verification.search.search import SupportSearch, first_failure
 from tsc_interp.verification.search.ways import FloatWays
 from tsc_interp.verification.summaries import DEFAULT_LIMIT, check_reach

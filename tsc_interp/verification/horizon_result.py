@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from tsc_interp.output.display import GOOD, PLAIN, Displayed, Grid, Line
-from tsc_interp.verification.counting.model import Form
+from tsc_interp.verification.count_model import Form
 
 Certainty = Literal["right", "wrong", "depends on rounding"]
 _SEARCHED = "by a search in float64 with error bounds that the checker did not derive again"

@@ -22,7 +22,7 @@ from tsc_interp.errors import UnsupportedError
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.telling import Progress
 from tsc_interp.verification.certificates import certify_searches
-from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
+from tsc_interp.verification.count_model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.float32 import float32_horizon
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.search.search import BOXES, SECONDS, search_supports

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.verification.counting.labels import class_of_support, support_name
+from tsc_interp.verification.labels import class_of_support, support_name
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import Replay, sealed
 from tsc_interp.trusted.replay_counts import CountParts, single
 from tsc_interp.trusted.trees import Box, Leaf
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.search.cutting import halve_ratios, halves
 
 Support = tuple[int, ...]

@@ -23,7 +23,7 @@ from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification import verdict
 from tsc_interp.verification.certificates import Certificate, certify_counts
-from tsc_interp.verification.counting.model import Form
+from tsc_interp.verification.count_model import Form
 from tsc_interp.verification.order.certificate_result import OrderedCertificate
 from tsc_interp.verification.order.certificates import SEARCHED, certify_order
 from tsc_interp.verification.order.verdict import OrderedVerdict

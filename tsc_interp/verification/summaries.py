@@ -9,14 +9,14 @@ import numpy as np
 
 from tsc_interp.errors import UsageError
 from tsc_interp.strings import MAX_REPEAT
-from tsc_interp.verification.counting.labels import full_counts, support_name
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.horizon_result import (
     Counterexample,
     Horizon,
     SupportHorizon,
     first_of,
 )
+from tsc_interp.verification.labels import full_counts, support_name
 from tsc_interp.verification.proved import Proved
 from tsc_interp.verification.search.search import SupportSearch
 

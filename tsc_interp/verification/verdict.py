@@ -20,7 +20,7 @@ from tsc_interp.output.display import PLAIN, Displayed, Grid, Line
 from tsc_interp.output.numbers import Share, number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.verification import certificates, horizons
-from tsc_interp.verification.counting.model import CountModel, Form, checkpoint_of
+from tsc_interp.verification.count_model import CountModel, Form, checkpoint_of
 from tsc_interp.verification.counting.regions import count_regions, plan
 from tsc_interp.verification.counting.tally import Side, Tally, json_integer, not_right
 from tsc_interp.verification.float32 import float32_horizon

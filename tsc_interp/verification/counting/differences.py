@@ -20,11 +20,11 @@ from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.output.numbers import number
 from tsc_interp.source_report import TEST_LENGTH
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.verification.count_model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.costs import Work
-from tsc_interp.verification.counting.labels import all_supports, labels_of
-from tsc_interp.verification.counting.model import CountModel, checkpoint_of
 from tsc_interp.verification.counting.regions import count_support
 from tsc_interp.verification.counting.tally import Side, Vector, order
+from tsc_interp.verification.labels import all_supports, labels_of
 from tsc_interp.verification.search.ways import TwoModels
 
 _MOST_VECTORS = 2_000_000

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError, UsageError
+from tsc_interp.verification.count_model import CountModel
 from tsc_interp.verification.counting.binomial import add_boxes, rows_of
 from tsc_interp.verification.counting.costs import (
     EXACT_BUDGET,
@@ -30,9 +31,8 @@ from tsc_interp.verification.counting.costs import (
     duration,
     shown,
 )
-from tsc_interp.verification.counting.labels import all_supports, full_counts
-from tsc_interp.verification.counting.model import CountModel
 from tsc_interp.verification.counting.tally import Integers, Side, Tally, order
+from tsc_interp.verification.labels import all_supports, full_counts
 from tsc_interp.verification.search.cutting import halve_counts
 from tsc_interp.verification.search.ways import OPEN, TaskWays, Ways
 

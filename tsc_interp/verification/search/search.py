@@ -24,9 +24,9 @@ import numpy as np
 
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.telling import say
-from tsc_interp.verification.counting.guess import Array, Integers
-from tsc_interp.verification.counting.labels import all_supports
-from tsc_interp.verification.counting.model import CountModel
+from tsc_interp.verification.count_model import CountModel
+from tsc_interp.verification.guess import Array, Integers
+from tsc_interp.verification.labels import all_supports
 from tsc_interp.verification.search.cutting import Box, Logits, Vector, halves, longest_sides
 from tsc_interp.verification.search.ways import OPEN, TaskWays, Ways
 

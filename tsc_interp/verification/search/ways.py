@@ -14,14 +14,14 @@ import numpy as np
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.trusted.judge import rounded_up
-from tsc_interp.verification.counting.guess import Array, Integers, Support
-from tsc_interp.verification.counting.labels import (
+from tsc_interp.verification.count_model import CountModel, require_two_classes
+from tsc_interp.verification.guess import Array, Integers, Support
+from tsc_interp.verification.labels import (
     Flags,
     class_of_support,
     class_range,
     classes_of,
 )
-from tsc_interp.verification.counting.model import CountModel, require_two_classes
 
 OPEN = -1
 

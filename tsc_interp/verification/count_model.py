@@ -18,9 +18,9 @@ from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.judge import PRECISIONS, Judge, rounded_up
-from tsc_interp.verification.counting.guess import Array, Guess, Integers, Support
-from tsc_interp.verification.counting.labels import Flags, full_counts
 from tsc_interp.verification.documents import model_of
+from tsc_interp.verification.guess import Array, Guess, Integers, Support
+from tsc_interp.verification.labels import Flags, full_counts
 
 Form = Literal["tokens", "compressed"]
 """How strings are given to a float32 model: one key per letter, or one per kind of letter."""
