@@ -131,7 +131,7 @@ def test_a_long_count_is_announced_or_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(costs, "PATIENCE", 0.02)
     monkeypatch.setattr(costs.Work, "_check", lambda *_: None)
     with pytest.raises(UnsupportedError, match=r"judging from shorter strings.*--horizon"):
-        verify(boundary, 4000, announce=said.append)
+        verify(boundary, 1500, announce=said.append)
     assert len(said) == 1
 
 
@@ -140,11 +140,11 @@ def test_forecasts_follow_the_models_boundary() -> None:
     flat = CountModel(always_yes(5))
     assert regions.forecast(flat, 10**4) < 1
     surface = CountModel(random_checkpoint(ClassifierConfig(), 0))
-    short, long = (regions.forecast(surface, length) for length in (1000, 2000))
-    assert 3 < long / short < 5
-    spent = costs.Work(surface.config, 500)
-    count_regions(surface, 500, work=spent)
-    assert 1 / 3 < regions.forecast(surface, 500) / spent.seconds < 3
+    short, long = (regions.forecast(surface, length) for length in (300, 600))
+    assert 2 < long / short < 6
+    spent = costs.Work(surface.config, 200)
+    count_regions(surface, 200, work=spent)
+    assert 1 / 3 < regions.forecast(surface, 200) / spent.seconds < 3
 
 
 # Two heads that cancel: the logit is zero for every string, and no precision can show it.

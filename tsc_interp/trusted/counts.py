@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from flint import arb, ctx
+from numpy.typing import NDArray
 
 from tsc_interp.trusted import balls
 from tsc_interp.trusted.budget import Budget
@@ -97,6 +98,10 @@ class Weights:
     def __getitem__(self, head: int) -> Weights:
         return Weights(self.low[head], self.high[head], self.free[head])
 
+    def some(self, regions: NDArray[np.int64]) -> Weights:
+        """Those of some regions."""
+        return Weights(self.low[:, regions], self.high[:, regions], self.free[:, regions])
+
     def flat(self) -> Weights:
         """Heads and regions on one axis."""
         keys = self.low.shape[-1]
@@ -155,16 +160,22 @@ class BoxRegions:
         tiled = np.concatenate([rows] * heads)
         bounds = self.weights.flat().sums(flat, tiled).bound(None)
         of_heads = bounds.reshape(heads, number, -1)
-        apart = of_heads[0]
+        apart = of_heads[0].copy()
         for bound in of_heads[1:]:
             apart = up(apart + bound)
-        if heads == 1 or enough is None or (apart < enough).all() or self.weights.free.any():
+        if heads == 1 or enough is None or self.weights.free.any():
             return np.asarray(apart)
+        # Heads may cancel, where that is still asked. Along no direction there is nothing to gain.
+        left = np.flatnonzero(~((apart < enough) | ~rows.any(-1)).all(1))
+        weights, values = self.weights.some(left), self.values[:, left]
 
         def sums(head: int, directions: Floats) -> Sums:
-            return self.weights[head].sums(self.values[head], directions)
+            return weights[head].sums(values[head], directions)
 
-        return np.asarray(np.fmin(apart, together(sums, list(of_heads), rows)))
+        if len(left):
+            joint = together(sums, list(of_heads[:, left]), rows[left])
+            apart[left] = np.fmin(apart[left], joint)
+        return np.asarray(apart)
 
 
 class CountTables:

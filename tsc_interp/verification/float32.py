@@ -85,7 +85,7 @@ def float32_horizon(
 
     Example:
         >>> float32_horizon("walkthrough", limit=3000)
-        <Float32Horizon: safe through 2151, abc{2150}: depends on rounding>
+        <Float32Horizon: safe through 2164, abc{2163}: depends on rounding>
     """
     check_reach(limit, budget)
     return search_float32(CountModel(checkpoint_of(model)), limit, form, budget)[0]

@@ -42,8 +42,8 @@ class Work:
         self._unseen_bits = 0
 
     def spend_boxes(self, boxes: int, points: int, cost: int, held_bytes: int) -> None:
-        """`cost` is a support's own, of a box alone; thousands at once are cheaper."""
-        self._spend((boxes * 0.25 + points * 0.05) * cost * 1e-6)
+        """`cost` is a box's; points are only guessed."""
+        self._spend((boxes + points * 0.05) * cost * 1e-6)
         if held_bytes > BOX_MEMORY:
             self._refuse(f"boxes beyond {BOX_MEMORY >> 20} MB of memory")
 
