@@ -131,7 +131,7 @@ def test_a_long_count_is_announced_or_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(costs, "PATIENCE", 0.02)
     monkeypatch.setattr(costs.Work, "_check", lambda *_: None)
     with pytest.raises(UnsupportedError, match=r"judging from shorter strings.*--horizon"):
-        verify(boundary, 1500, announce=said.append)
+        verify(boundary, 2000, announce=said.append)
     assert len(said) == 1
 
 
