@@ -18,7 +18,7 @@ from tsc_interp.formal.writing import Statement, require_stated, two_classes, we
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import GOOD, PLAIN, Displayed, Line
 from tsc_interp.telling import Progress, say
-from tsc_interp.verification.bounds.exact import checkpoint_of
+from tsc_interp.verification.count_model import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
 from tsc_interp.verification.horizons import horizon
 
