@@ -57,7 +57,7 @@ ROOMS = (
 )
 
 VERIFICATION = (
-    "bounds", "labels", "documents", "guess", "count_model", "search", "counting", "order",
+    "labels", "documents", "guess", "count_model", "search", "counting", "order",
 )  # fmt: skip
 """Inside verification: each imports from those before it, the files beside them from all."""
 
