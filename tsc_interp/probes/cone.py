@@ -108,7 +108,7 @@ class ConeResult(ProbeResult):
             "Every mixture of two letters",
             "From almost only the first letter (left) to almost only the second (right). Above 0 "
             "the answer is yes, so a curve of letters that should give a no must stay below.",
-            x="log10 of how many of the second per one of the first", y="logit", marks=False,
+            x="log10 of second per first", y="logit", marks=False,
             form=".4g", table=False,
         )
     )  # fmt: skip
