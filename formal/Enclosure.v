@@ -394,7 +394,8 @@ Definition siluI (x : I.type) : I.type := x /! (one +! I.exp prec (I.neg x)).
 Definition gelu_tanhI (x : I.type) : I.type :=
   let inner := x +! whole 44715 /! whole 1000000 *! (x *! x *! x) in
   x /! (one +! I.exp prec (I.neg (two *! (I.sqrt prec (two /! I.pi prec) *! inner)))).
-Definition reluI (x : I.type) : I.type := I.meet (I.join zero x) (I.upper_extent zero).
+Definition reluI (x : I.type) : I.type :=   (* 0 or x, and neither is larger *)
+  I.meet (I.join zero x) (I.meet (I.upper_extent zero) (I.upper_extent x)).
 Definition actI (M : model) : I.type -> I.type :=
   match act_fn M with Gelu => geluI | Gelu_tanh => gelu_tanhI | Relu => reluI | Silu => siluI end.
 
@@ -413,7 +414,8 @@ Proof.
       apply div_ok; try apply whole_ok. lra.
   - apply meet_ok.
     + unfold Rmax. destruct (Rle_dec 0 x); [apply join_right, H|apply join_left, whole_ok].
-    + apply above_ok with 0; [apply whole_ok|apply Rmax_l].
+    + apply meet_ok; [apply above_ok with 0; [apply whole_ok|apply Rmax_l]|].
+      apply above_ok with x; [exact H|apply Rmax_r].
   - apply div_ok; [exact H| |apply one_plus_exp].
     apply add_ok; [apply whole_ok|apply exp_ok, neg_ok, H].
 Qed.
