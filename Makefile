@@ -11,7 +11,7 @@ SOURCES := pyproject.toml constraints.txt
 # Hundreds of tests start a Python of their own: each would compile torch and us again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo mutants test test-slow test-all test-tl3 check lines lint types docs docs-serve bench clean
+.PHONY: demo mutants test test-slow test-all formal coq coqchk test-tl3 check lines lint types docs docs-serve bench clean
 
 demo: $(VENV)/.run  ## Analyse a bundled model and show the result
 	$(BIN)/tsc-interp analyze --checkpoint generalization-errors
@@ -23,9 +23,23 @@ test: $(VENV)/.dev  ## The quick tier: every oracle and every contract
 	$(PYTEST) -m "not slow"
 
 test-slow: $(VENV)/.dev  ## The slow tier: more browser, clusters, the sdist, every published figure
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --ignore=tests/formal
 
-test-all: test test-slow  ## Both tiers
+test-all: test test-slow formal  ## Both tiers, and Coq
+
+# AXIOMS=few computes on Coq's own integers, about eight times slower, and assumes nothing of machine
+# integers. A module is a file and its library: `make coqchk MODEL=walkthrough`.
+formal: $(VENV)/.dev coq  ## The theorems about the bundled models, checked by Coq
+	TSC_REQUIRE_COQ=1 TSC_AXIOMS=$(AXIOMS) $(BIN)/python -m pytest -m slow -s --durations=0 tests/formal
+
+MODEL ?= generalization-errors
+coqchk: $(VENV)/.dev coq  ## A second, smaller kernel on one model's theorem and all behind it
+	$(BIN)/tsc-interp theorem $(MODEL) --out build/theorem
+	cd build/theorem && coqchk -silent -o -Q Tsc Tsc -Q Model Model Model.Theorem
+
+coq:
+	@command -v coqc >/dev/null && [ -d "$$(coqc -where)/user-contrib/Interval" ] || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends coq libcoq-interval; }
 
 test-tl3: .venv-tl3/.ready  ## Imports and probes against TransformerLens 3.9
 	.venv-tl3/bin/python -m pytest tests/model/test_importing.py tests/model/test_import_forgeries.py tests/model/test_import_frames.py tests/model/test_hooks.py tests/probes/test_patching_transformer_lens.py tests/probes/test_patterns.py tests/probes/test_circuits_weights.py tests/probes/test_ablation_rows.py tests/probes/test_any_model.py tests/report/test_outside.py tests/report/test_imported.py tests/falsification

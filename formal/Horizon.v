@@ -111,40 +111,14 @@ Definition right (M : model) (T : task) (s : list nat) : Prop :=
   forall r qs, In (r, qs) T -> holds r (letter_counts M s) = true ->
   forall q, In q qs -> 0 < quantity M s q.
 
-(* == The search =========================================================================== *)
+(* == Attention weights over a box of counts, whatever multiplies the scores ================ *)
 
-Section Search.
-Variables (M : model) (T : task) (N : nat).
+Section Weights.
+Variable M : model.
 
 Definition letter_sides (b : box) : box := if attend_cls M then tl b else b.
 Definition fewest (b : box) : Z := fold_right (fun p n => (fst p + n)%Z) 0%Z (letter_sides b).
 Definition most (b : box) : Z := fold_right (fun p n => (snd p + n)%Z) 0%Z (letter_sides b).
-
-(* One set of tables for each rule's questions. *)
-Definition judges : list (rule * (attention -> bool)) :=
-  map (fun rq => (fst rq, let answers := answersI M (snd rq) in
-    fun ws => forallb positive (answers ws))) T.
-
-Definition passes (judges : list (rule * (attention -> bool))) (attend : box -> attention) (b : box) : bool :=
-  if (Z.of_nat N <? fewest b)%Z then true
-  else if (most b <? 1)%Z then true
-  else
-    let sides := letter_sides b in
-    let decided := map (fun j => (decide (fst j) sides, snd j)) judges in
-    if existsb (fun j => match fst j with None => true | _ => false end) decided then false
-    else
-      let ws := attend b in
-      forallb (fun j => match fst j with Some false => true | _ => snd j ws end) decided.
-
-Definition whole_box : box :=
-  (if attend_cls M then [(1, 1)]%Z else []) ++ repeat (0, Z.of_nat N)%Z (n_letters M).
-Definition right_to : bool :=
-  is_plain M &&
-  let attend := plainI M in
-  let judges := judges in
-  cover 1 (passes judges attend) (geometric_cut 1 1) 200 whole_box.
-
-(* == Soundness ============================================================================ *)
 
 Lemma within_contains b ms : within b (map IZR ms) -> contains b ms.
 Proof.
@@ -162,6 +136,85 @@ Qed.
 Lemma contains_total b ms : contains b ms ->
   (fold_right (fun p n => fst p + n) 0 b <= fold_right Z.add 0 ms <= fold_right (fun p n => snd p + n) 0 b)%Z.
 Proof. induction 1; simpl; lia. Qed.
+
+(* what scores are multiplied by in a box *)
+Definition heatI (b : box) : I.type :=
+  match scale_of_scores M with
+  | plain => one
+  | times_log_n cls =>
+      let more := Z.of_nat cls in I.ln prec (spanI (fewest b + more, most b + more)%Z)
+  end.
+Definition heatedI : box -> attention :=
+  let scores := scoresI M in
+  fun b =>
+    let sides := map spanI b in
+    let heat := heatI b in
+    map (fun row => timesI sides (map (fun x => I.exp prec (heat *! x)) row)) scores.
+Definition weighI : box -> attention := if is_plain M then plainI M else heatedI.
+
+Lemma heat_ok s b : proper M s -> (1 <= length s)%nat -> within b (map IZR (counts M s)) ->
+  heat M s ∈ heatI b.
+Proof.
+  intros P L W. unfold heat, heatI. destruct (scale_of_scores M) as [|cls]; [apply whole_ok|].
+  assert (C := contains_total _ _ (letters_contained b s W)).
+  rewrite letter_counts_total in C by exact P. fold (fewest b) (most b) in C.
+  apply ln_ok; [|apply lt_0_INR; lia]. rewrite INR_IZR_INZ, Nat2Z.inj_add.
+  apply span_ok; cbn [fst snd]. split; apply IZR_le; lia.
+Qed.
+
+Theorem weigh_attends s b : proper M s -> (1 <= length s)%nat -> within b (map IZR (counts M s)) ->
+  attends M s (weighI b).
+Proof.
+  intros P L W. unfold weighI. destruct (is_plain M) eqn:Pl.
+  - apply plain_attends with 1; [exact Pl|exact P|lra|].
+    replace (map (Rmult 1) (map IZR (counts M s))) with (map IZR (counts M s)); [exact W|].
+    rewrite map_map. apply map_ext; intros; ring.
+  - assert (H := heat_ok s b P L W). unfold attends, heatedI. generalize (scores_ok M).
+    generalize (seq 0 (n_heads M)) (scoresI M).
+    induction 1 as [|si h sis hs Sc _ IH]; cbn [map]; constructor; [|exact IH].
+    exists (times (map IZR (counts M s)) (map (pull M s h) (vocabulary M))). split.
+    + apply times_ok; [apply spans_ok, W|]. clear -Sc H. unfold pull.
+      revert Sc. generalize (vocabulary M). induction si as [|x si IH]; intros ts Sc.
+      * destruct ts; [constructor|inversion Sc].
+      * destruct ts as [|t ts]; inversion Sc; subst. cbn [map]. constructor; [|apply IH; assumption].
+        apply exp_ok, mul_ok; assumption.
+    + split; [rewrite times_length; rewrite !map_length; [reflexivity|apply counts_length]|].
+      exists 1. split; [lra|]. intros f. rewrite keys_by_counts by exact P.
+      replace (map IZR (counts M s)) with (map (Rmult 1) (map IZR (counts M s))) at 2.
+      * rewrite dot_times. ring.
+      * rewrite map_map. apply map_ext; intros; ring.
+Qed.
+End Weights.
+
+(* == The search =========================================================================== *)
+
+Section Search.
+Variables (M : model) (T : task) (N : nat).
+
+(* One set of tables for each rule's questions. *)
+Definition judges : list (rule * (attention -> bool)) :=
+  map (fun rq => (fst rq, let answers := answersI M (snd rq) in
+    fun ws => forallb positive (answers ws))) T.
+
+Definition passes (judges : list (rule * (attention -> bool))) (attend : box -> attention) (b : box) : bool :=
+  if (Z.of_nat N <? fewest M b)%Z then true
+  else if (most M b <? 1)%Z then true
+  else
+    let sides := letter_sides M b in
+    let decided := map (fun j => (decide (fst j) sides, snd j)) judges in
+    if existsb (fun j => match fst j with None => true | _ => false end) decided then false
+    else
+      let ws := attend b in
+      forallb (fun j => match fst j with Some false => true | _ => snd j ws end) decided.
+
+Definition whole_box : box :=
+  (if attend_cls M then [(1, 1)]%Z else []) ++ repeat (0, Z.of_nat N)%Z (n_letters M).
+Definition right_to : bool :=
+  let attend := weighI M in
+  let judges := judges in
+  cover 1 (passes judges attend) (geometric_cut 1 1) 200 whole_box.
+
+(* == Soundness ============================================================================ *)
 
 Lemma judged s ws : attends M s ws -> forall r qs, In (r, qs) T ->
   forallb positive (answersI M qs ws) = true -> forall q, In q qs -> 0 < quantity M s q.
@@ -183,15 +236,15 @@ Lemma passes_sound attend b s :
   in_length s -> right M T s.
 Proof.
   intros A H W L. specialize (A L W). destruct L as [P L].
-  assert (C := letters_contained b s W). assert (Tot := contains_total _ _ C).
+  assert (C := letters_contained M b s W). assert (Tot := contains_total _ _ C).
   rewrite letter_counts_total in Tot by exact P. unfold passes, fewest, most in H.
-  destruct (Z.ltb_spec (Z.of_nat N) (fold_right (fun p n => (fst p + n)%Z) 0%Z (letter_sides b))); [lia|].
-  destruct (Z.ltb_spec (fold_right (fun p n => (snd p + n)%Z) 0%Z (letter_sides b)) 1); [lia|].
+  destruct (Z.ltb_spec (Z.of_nat N) (fold_right (fun p n => (fst p + n)%Z) 0%Z (letter_sides M b))); [lia|].
+  destruct (Z.ltb_spec (fold_right (fun p n => (snd p + n)%Z) 0%Z (letter_sides M b)) 1); [lia|].
   destruct (existsb _ _) in H; [discriminate|].
   intros r qs In_T Hr. rewrite forallb_forall in H.
-  specialize (H (decide r (letter_sides b), fun ws => forallb positive (answersI M qs ws))).
+  specialize (H (decide r (letter_sides M b), fun ws => forallb positive (answersI M qs ws))).
   cbn [fst snd] in H. intros q Q. apply (judged s (attend b) A r qs In_T) with (2 := Q).
-  destruct (decide r (letter_sides b)) as [v|] eqn:D.
+  destruct (decide r (letter_sides M b)) as [v|] eqn:D.
   - rewrite (decide_ok _ _ _ C v D) in Hr. subst v. apply H.
     unfold judges. rewrite map_map. apply in_map_iff. exists (r, qs). cbn [fst snd]. rewrite D. auto.
   - apply H. unfold judges. rewrite map_map. apply in_map_iff. exists (r, qs). cbn [fst snd]. rewrite D. auto.
@@ -218,13 +271,11 @@ Qed.
 Theorem right_to_sound : right_to = true ->
   forall s, proper M s -> (1 <= length s <= N)%nat -> right M T s.
 Proof.
-  unfold right_to; intros H s P L. apply andb_prop in H; destruct H as [Pl H].
+  unfold right_to; intros H s P L.
   apply (cover_sound (list nat) (fun s => map IZR (counts M s)) (fun s => in_length s -> right M T s) 1)
     with (3 := H).
-  - intros b t Q W I. apply (passes_sound (plainI M) b t); auto.
-    intros [Pt _] Wt. apply plain_attends with 1; [exact Pl|exact Pt|lra|].
-    replace (map (Rmult 1) (map IZR (counts M t))) with (map IZR (counts M t)); [exact Wt|].
-    rewrite map_map. apply map_ext; intros; ring.
+  - intros b t Q W I. apply (passes_sound (weighI M) b t); auto.
+    intros [Pt Lt] Wt. apply weigh_attends; [exact Pt|lia|exact Wt].
   - intros t i k. apply whole_apart.
   - apply in_whole_box; split; assumption.
   - split; assumption.
@@ -235,16 +286,16 @@ End Search.
 
 Definition exact_box (M : model) (s : list nat) : box := map (fun m => (m, m)) (counts M s).
 Definition answers_on (M : model) (s : list nat) (qs : list question) : list I.type :=
-  answersI M qs (plainI M (exact_box M s)).
+  answersI M qs (weighI M (exact_box M s)).
 Definition certain (M : model) (s : list nat) (qs : list question) : bool :=
-  is_plain M && forallb positive (answers_on M s qs).
+  (0 <? length s)%nat && forallb positive (answers_on M s qs).
 
 Theorem certain_sound M s qs : proper M s -> certain M s qs = true ->
   forall q, In q qs -> 0 < quantity M s q.
 Proof.
-  intros P H. apply andb_prop in H; destruct H as [Pl H].
-  assert (A : attends M s (plainI M (exact_box M s))).
-  { apply plain_attends with 1; [exact Pl|exact P|lra|]. unfold exact_box. rewrite map_map.
+  intros P H. apply andb_prop in H; destruct H as [L H]. apply Nat.ltb_lt in L.
+  assert (A : attends M s (weighI M (exact_box M s))).
+  { apply weigh_attends; [exact P|lia|]. unfold exact_box.
     induction (counts M s); simpl; constructor; [cbn [fst snd]; lra|assumption]. }
   apply (judged M [(at_least [] 0, qs)] s _ A (at_least [] 0) qs); [left; reflexivity|exact H].
 Qed.

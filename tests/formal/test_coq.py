@@ -186,10 +186,10 @@ def test_altered_weights_lengths_and_tasks_are_refused(folder):
         "certain given [2]%nat [accepts]",  # a is not
         "certain given (2 :: repeat 3 66)%nat [accepts]",
         # a tree that ends before it has decided, and one whose leaves decide nothing
-        "cover 1 (passes given 66 (judges given task_ab) (plainI given))"
+        "cover 1 (passes given 66 (judges given task_ab) (weighI given))"
         " (geometric_cut 1 1) 3 (whole_box given 66)",
         "cover 1 (fun _ => false) (geometric_cut 1 1) 9 (whole_box given 66)",
-        "cover 1 (passes given 66 (judges given task_ab) (plainI given))"
+        "cover 1 (passes given 66 (judges given task_ab) (weighI given))"
         " (fun _ => None) 200 (whole_box given 66)",
         "complete {| " + definitions(given, "x").partition("{|")[2].rpartition("|}")[0].replace(
             "n_letters := 3", "n_letters := 4"
@@ -216,6 +216,8 @@ FAMILY: list[dict[str, Any]] = [
     {"norm": "layer", "final_norm": True, "act_fn": "gelu_new", "d_model": 5, "biases": True},
     {"norm": "layer_pre", "n_outputs": 3, "d_model": 4, "n_heads": 1, "attend_cls": True},
     {"norm": "rms_pre", "reads": "last", "attend_cls": True, "biases": True, "d_model": 3},
+    {"score_scale": "sqrt_d_head_log_n", "d_head": 2},
+    {"score_scale": "sqrt_d_head_log_n_cls", "attend_cls": True, "norm": "rms"},
     {"n_heads": 2, "n_key_value_heads": 1, "tied_embeddings": True, "n_outputs": 3},
 ]
 
