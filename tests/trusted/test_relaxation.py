@@ -15,6 +15,7 @@ from tsc_interp.trusted.relaxation import (
     activated,
     inverse_root,
     product,
+    root,
 )
 from tsc_interp.trusted.spans import Span
 
@@ -57,6 +58,7 @@ def test_every_bound_holds_all_over_its_box(seed: int) -> None:
         holds(product(one, other), x, a * b)
         holds(one.squared(), x, a * a)
         holds(inverse_root(mean, 1e-2), x, 1 / np.sqrt(m + 1e-2))
+        holds(root(mean, 1e-2), x, np.sqrt(m + 1e-2))
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)

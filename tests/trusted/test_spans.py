@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tsc_interp.trusted import balls, relaxation
 from tsc_interp.trusted.relaxation import Form
-from tsc_interp.trusted.spans import UNIT, Span, activation, around
+from tsc_interp.trusted.spans import UNIT, Span, activation, around, down, up
 
 NAMES = ["gelu", "gelu_new", "relu", "silu"]
 REALS = st.floats(-1e6, 1e6) | st.sampled_from([0.0, 1e-310, -1e-310, 1 / 3, -0.1, 2.0**60])
@@ -61,6 +61,21 @@ def test_operations_hold_every_pair(a: Any, b: Any) -> None:
             assert Fraction(float(root.low[0])) ** 2 <= p <= Fraction(float(root.high[0])) ** 2
     else:
         assert np.isnan(x.inverse().low[0])
+
+
+def test_the_next_number_is_not_missed() -> None:
+    """Of every exponent, powers of two and their neighbours too; twice as far at most."""
+    noise = np.random.default_rng(1)
+    sizes = [1.0, 1.0 + 2.0**-52, 1.0 - 2.0**-53, *noise.uniform(1, 2, 37)]
+    x = np.repeat(2.0 ** np.arange(-1074, 1023), 40) * np.tile(sizes, 2097)
+    x = np.concatenate([x, -x, [0.0]])
+    above = np.nextafter(x, np.inf)
+    assert (up(x) >= above).all()
+    assert (up(x) <= np.nextafter(above, np.inf)).all()
+    np.testing.assert_array_equal(down(x), -up(-x))
+    assert up(np.inf) == up(np.finfo(float).max) == np.inf
+    assert np.isnan(up(np.nan))
+    assert np.isfinite([up(-np.inf), down(np.inf)]).all()
 
 
 @given(st.integers(0, 10_000), st.integers(1, 40))
