@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import tsc_interp as tsc
-from tsc_interp.checkpoints.torch_files import read_tensors
+from tsc_interp.checkpoints.tensor_files import read_tensors
 
 State = dict[str, Tensor]
 
@@ -71,7 +71,7 @@ def adder(path: Path, task: Any = "contains_all") -> tsc.Checkpoint:
 
 def adder_state(path: Path) -> State:
     """The tensors of an adder's file."""
-    return dict(torch.load(path, map_location="cpu", weights_only=True)["model_state"])
+    return read_tensors(path)
 
 
 def adder_outputs(w: State, letters: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ def _described(model: Path, config: Path) -> tuple[Any, dict[str, Any]]:
     """The model as TransformerLens builds it, and the claim about it."""
     import warnings
 
-    from tsc_interp.checkpoints.torch_files import read_tensors
+    from tsc_interp.checkpoints.tensor_files import read_tensors
     from tsc_interp.model.import_files import build, read_description
 
     options, claim = read_description(config)

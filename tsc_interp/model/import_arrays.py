@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.checkpoints.torch_files import flattened, read_tensors
+from tsc_interp.checkpoints.tensor_files import flattened, read_tensors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.model.comparing import compare

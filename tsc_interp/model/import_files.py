@@ -28,7 +28,7 @@ from typing import Any
 from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.checkpoints.torch_files import read_tensors
+from tsc_interp.checkpoints.tensor_files import read_tensors
 from tsc_interp.errors import CheckpointError, ConfigError, UnsupportedError, shorten
 from tsc_interp.files import read_regular, shown
 from tsc_interp.memory import require_memory

@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.checkpoints.torch_files import flattened
+from tsc_interp.checkpoints.tensor_files import flattened
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.model.comparing import compare

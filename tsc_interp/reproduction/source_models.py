@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
-from tsc_interp.checkpoints.torch_files import read_tensors
+from tsc_interp.checkpoints.tensor_files import read_tensors
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError, UsageError
 from tsc_interp.files import shown
