@@ -17,7 +17,7 @@ CONFIG = json.dumps(
             "act_fn": "relu", "d_vocab": 4, "d_vocab_out": 2, "normalization_type": None,
             "attention_dir": "bidirectional",
         },
-        "claim": {"frame": "[START] x{6}; x=0..2; START=3; read=0", "task": "palindrome"},
+        "reading": {"frame": "[START] x{6}; x=0..2; START=3; read=0", "task": "palindrome"},
     }
 )  # fmt: skip
 
@@ -57,7 +57,7 @@ def test_our_models(capsys):
 
 
 @pytest.mark.parametrize(("change", "words"), [
-    (("claim", "claims"), "[reading] with frame and task"),
+    (("reading", "readings"), "[reading] with frame and task"),
     (("task", "label"), "[reading] has a frame"),
     (("x{6}", "x{"), "cannot read the frame"),
 ])  # fmt: skip

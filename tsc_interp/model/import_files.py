@@ -71,8 +71,6 @@ def read_description(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ConfigError(f"{shown(path)} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{shown(path)} is neither TOML nor JSON: {error}") from None
-    if isinstance(described, dict) and "claim" in described:  # as falsify once called it
-        described["reading"] = described.pop("claim")
     tables = isinstance(described, dict) and set(described) == {"model", "reading"}
     if not tables or not all(isinstance(table, dict) for table in described.values()):
         raise ConfigError(

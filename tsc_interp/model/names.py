@@ -19,6 +19,7 @@ from torch import Tensor
 
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import CheckpointError
+from tsc_interp.model.unaltered import is_causal
 from tsc_interp.strings import FIRST_LETTER
 
 Array = NDArray[np.float64]
@@ -128,7 +129,9 @@ def _by_our_names(
     for theirs, array in state.items():
         name = theirs if theirs in expected else our_name(theirs)
         if name is None:
-            known = theirs.endswith(BUFFERS) or (theirs.endswith(MASKS) and _is_causal(array))
+            known = theirs.endswith(BUFFERS) or (
+                theirs.endswith(MASKS) and is_causal(array.squeeze())
+            )
             unknown += [] if known else [theirs]
             continue
         if theirs != name:
@@ -153,12 +156,6 @@ def _by_our_names(
             f"{source}: the configuration has a place for no {', '.join(unknown)}; {has}"
         )
     return {name: ours[name] for name in expected}
-
-
-def _is_causal(mask: Array) -> bool:
-    """Ones for every token and those before it."""
-    square = mask.squeeze()
-    return square.ndim == 2 and np.array_equal(square, np.tri(*square.shape))
 
 
 def _is_linear(theirs: str, ours: str, array: Array, state: Mapping[str, Array]) -> bool:

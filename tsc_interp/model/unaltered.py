@@ -15,7 +15,9 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
@@ -156,11 +158,15 @@ def _tables(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _is_causal_mask(name: str, table: Tensor) -> bool:
-    """Every token and those before it; a bridge's `causal_mask` says which are not seen."""
-    if table.ndim != 2 or table.dtype != torch.bool or table.shape[0] != table.shape[1]:
-        return False
-    seen = ~table if name.endswith("causal_mask") else table
-    return torch.equal(seen, torch.ones_like(table).tril())
+    """A bridge's `causal_mask` says which tokens are not seen."""
+    seen = ~table if table.dtype == torch.bool and name.endswith("causal_mask") else table
+    return table.dtype == torch.bool and is_causal(seen.cpu().numpy())
+
+
+def is_causal(seen: NDArray[Any]) -> bool:
+    """Whether every token sees itself and those before it: ones up to the diagonal, else zeros."""
+    square = seen.ndim == 2 and seen.shape[0] == seen.shape[1]
+    return square and np.array_equal(seen, np.tri(len(seen)))
 
 
 def _equal(table: Tensor, expected: Tensor | None) -> bool:
