@@ -17,7 +17,7 @@ import tsc_interp as tsc
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.cli.app import main
-from tsc_interp.construction.bound import least_margin, reach
+from tsc_interp.construction.bound import reach
 from tsc_interp.construction.construct import construct
 from tsc_interp.construction.contains import directions, mean_sum
 from tsc_interp.construction.written import Construction
@@ -206,8 +206,8 @@ def test_the_bound_on_margins_is_met(length):
     found = reach(model)
     assert found.allowed == length == tsc.horizon(model).length
     assert found.leverage == pytest.approx(2)
-    assert least_margin(length, 2, 2.0) < found.margin
-    assert found.margin < least_margin(length, 2, 2.0) + 4 / (length - 2)
+    least = math.log((length - 2) / (found.leverage - 1))
+    assert least < found.margin < least + 4 / (length - 2)
 
 
 def test_no_horizon_is_beyond_the_bound():

@@ -16,7 +16,7 @@ from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
 from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
 from tsc_interp.reproduction.published import NO_ERRORS, published_figures
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority
-from tsc_interp.training.experiments import load_experiment, make_experiment
+from tsc_interp.training.experiments import Experiment
 
 QUICK = """
 seeds = "0..1"
@@ -189,7 +189,7 @@ def test_a_diverging_run_is_reported_and_the_others_are_kept(tmp_path, capsys):
 
 
 def test_grids_in_python():
-    experiment = make_experiment(
+    experiment = Experiment.of(
         "grid", range(3), {"d_model": [2, 4], "attend_cls": [False, True]}, {"patience": [2]}
     )
     assert len(experiment.cells) == 4
@@ -203,7 +203,7 @@ def test_grids_in_python():
     [("0..31", range(32)), ("5..5", [5]), (7, [7]), ([3, 1, 3], [3, 1]), (" 2 .. 4 ", [2, 3, 4])],
 )
 def test_ways_to_write_seeds(seeds, expected):
-    assert make_experiment("x", seeds).seeds == tuple(expected)
+    assert Experiment.of("x", seeds).seeds == tuple(expected)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_ways_to_write_seeds(seeds, expected):
 )
 def test_seeds_that_are_none(seeds):
     with pytest.raises(ConfigError, match="seeds = "):
-        make_experiment("x", seeds)
+        Experiment.of("x", seeds)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_what_is_wrong_with_a_file(text, message, tmp_path):
     file = tmp_path / "bad.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message) as caught:
-        load_experiment(file)
+        Experiment.load(file)
     assert len(str(caught.value)) < 1_000
 
 
@@ -264,20 +264,20 @@ def test_what_is_wrong_with_a_file(text, message, tmp_path):
 def test_a_grid_too_large_is_refused_from_its_size(classifier, runs):
     """Before any of its cells is made."""
     with pytest.raises(ConfigError, match=f"x has {runs} runs; at most 100,000"):
-        make_experiment("x", 1, classifier)
+        Experiment.of("x", 1, classifier)
 
 
 def test_places_that_hold_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", tmp_path, tmp_path / ("n" * 300)):
         with pytest.raises(ConfigError, match="not a readable TOML file"):
-            load_experiment(place)
+            Experiment.load(place)
 
 
 def test_a_task_by_its_name(tmp_path):
     file = tmp_path / "tasks.toml"
     file.write_text('[classifier]\ntask = ["majority", "contains-all", "at_least"]')
-    experiment = load_experiment(file)
+    experiment = Experiment.load(file)
     assert [cell.label for cell in experiment.cells] == [
         "task=majority", "task=contains-all", "task=at_least",
     ]  # fmt: skip

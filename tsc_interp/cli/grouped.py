@@ -63,7 +63,8 @@ class GroupedCommands(TyperGroup):
         return self.made(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        self.commands = dict.fromkeys(self.list_commands(ctx))  # what typer suggests from
+        known: Any = dict.fromkeys(self.list_commands(ctx))
+        self.commands = known  # what typer suggests from
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

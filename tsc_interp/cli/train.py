@@ -67,18 +67,16 @@ def _experiment(
     file: Path | None, seeds: str | None, options: list[str], name: str | None
 ) -> Experiment:
     from tsc_interp.errors import UsageError
-    from tsc_interp.training.experiments import load_experiment, make_experiment
+    from tsc_interp.training.experiments import Experiment
 
     if file is not None:
         if seeds or options or name:
             raise UsageError(f"{file} says what to train; leave out --seeds, --set and --name")
-        return load_experiment(file)
+        return Experiment.load(file)
     tables: dict[str, dict[str, Any]] = {"classifier": {}, "training": {}}
     for option in options:
         _set(tables, option)
-    return make_experiment(
-        name or "mine", seeds or "0..7", tables["classifier"], tables["training"]
-    )
+    return Experiment.of(name or "mine", seeds or "0..7", tables["classifier"], tables["training"])
 
 
 def _set(tables: dict[str, dict[str, Any]], option: str) -> None:

@@ -59,11 +59,6 @@ def beyond_plain(config: ClassifierConfig) -> tuple[str, ...]:
     })  # fmt: skip
 
 
-def least_margin(length: int, positive: int, leverage: float) -> float:
-    """log M must be larger than this for a horizon of `length`."""
-    return math.log((length - positive) / (leverage - 1))
-
-
 def reach(model: ModelLike) -> Reach:
     """The filler that bounds the model most."""
     checkpoint = as_checkpoint(model)

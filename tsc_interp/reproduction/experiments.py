@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tsc_interp.errors import UsageError, suggest
-from tsc_interp.training.experiments import Experiment, make_experiment
+from tsc_interp.training.experiments import Experiment
 
 _LOW = {
     "d_model": 16,
@@ -13,49 +13,49 @@ _LOW = {
 }
 
 SOURCE_EXPERIMENTS: tuple[Experiment, ...] = (
-    make_experiment(
+    Experiment.of(
         "walkthrough",
         5,
         about="the model every internal state of which can be drawn",
         chapter="1, 2",
     ),
-    make_experiment(
+    Experiment.of(
         "generalization_errors",
         2,
         about="a model that is wrong on long strings, both ways",
         chapter="3",
     ),
-    make_experiment(
+    Experiment.of(
         "attend_cls", 8, {"attend_cls": True}, about="CLS attends to itself too", chapter="4"
     ),
-    make_experiment(
+    Experiment.of(
         "all_fixed_length_sequences",
         "0..1",
         training={"train": {"kind": "all_strings", "length": 9}},
         about="trained on all strings of length 9 instead of a balanced stream",
         chapter="4",
     ),
-    make_experiment(
+    Experiment.of(
         "all_initializations", "0..7", about="the walk-through model from eight seeds", chapter="4"
     ),
-    make_experiment(
+    Experiment.of(
         "increased_dimensionality", "0..7", {"d_model": 16}, about="d_model 16", chapter="4"
     ),
-    make_experiment(
+    Experiment.of(
         "lower_magnitude_initializations",
         "0..7",
         _LOW,
         about="d_model 16, all initial weights of low magnitude",
         chapter="4",
     ),
-    make_experiment(
+    Experiment.of(
         "default_embeddings_initialization",
         "0..7",
         {**_LOW, "embedding_init": "default"},
         about="as before, but standard-normal embeddings",
         chapter="4",
     ),
-    make_experiment(
+    Experiment.of(
         "increased_num_attention_heads",
         "0..7",
         {**_LOW, "n_heads": 16},

@@ -30,7 +30,6 @@ from tsc_interp.training.config import RunConfig
 from tsc_interp.training.experiments import (
     Cell,
     Experiment,
-    make_experiment,
     read_options,
     refuse_unknown,
 )
@@ -124,7 +123,7 @@ def load_definition(path: str | os.PathLike[str]) -> Definition:
             raise ConfigError(f"grid = {shorten(tables)}: expected tables, each under [[grid]]")
         grids = [_merged(base, table, grid) for table in tables]
         name, about = options.get("name", path.stem), options.get("about", "")
-        parts = [make_experiment(name, about=about, most=MAX_MODELS, **merged) for merged in grids]
+        parts = [Experiment.of(name, about=about, most=MAX_MODELS, **merged) for merged in grids]
         chosen = SweepOptions(**{key: options[key] for key in fields if key in options})
         return Definition(
             name, tuple(SweepPart(part.seeds, part.cells) for part in parts), chosen, about

@@ -139,10 +139,6 @@ class Experiment:
         return [Job(self.name, cell.config, seed) for cell in self.cells for seed in self.seeds]
 
 
-make_experiment, load_experiment = Experiment.of, Experiment.load
-"""Names from before these were methods."""
-
-
 def refuse_unknown(options: Mapping[str, Any], allowed: Sequence[str], of: str = "") -> None:
     """Name the first option that is not allowed, and what may have been meant."""
     for name in sorted(options.keys() - set(allowed)):
