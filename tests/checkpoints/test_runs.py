@@ -223,8 +223,8 @@ def say(*words):
     print(*words, flush=True)
 
 class Stopping(Watcher):
-    def waiting(self, directory):
-        say("waiting")
+    def say(self, text):
+        say("waiting" if text.startswith("waiting for another process") else text)
     def epoch(self, job, state):
         say("epoch", state.epoch)
         if state.epoch == int(sys.argv[3]):
@@ -292,10 +292,11 @@ class Stopping(Watcher):
         if state.epoch == self.after:
             raise Interrupted
 
-    def damaged(self, problem, moved_to):
-        self.problems.append(str(problem))
-        assert moved_to.is_dir()
-        assert moved_to.name.startswith("damaged-seed=")
+    def say(self, text):
+        problem, _, moved_to = text.removesuffix(", training it again").partition("; moved to ")
+        self.problems.append(problem)
+        assert Path(moved_to).is_dir()
+        assert Path(moved_to).name.startswith("damaged-seed=")
 
 
 @pytest.fixture(scope="module")

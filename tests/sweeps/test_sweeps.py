@@ -89,7 +89,7 @@ def here(monkeypatch):
 
 class Counting(running.SweepWatcher):
     def __init__(self):
-        self.plans, self.names, self.losses, self.failures = [], [], [], []
+        self.plans, self.names, self.told = [], [], []
 
     def planned(self, plan):
         self.plans.append(plan)
@@ -97,14 +97,8 @@ class Counting(running.SweepWatcher):
     def finished(self, task):
         self.names.append(task.name)
 
-    def lost(self, reason):
-        self.losses.append(reason)
-
-    def failed(self, task, error):
-        self.failures.append(error)
-
-    def damaged(self, ensembles):
-        self.renamed = ensembles
+    def say(self, text):
+        self.told.append(text)
 
 
 # -- what is wanted ------------------------------------------------------------------------------
@@ -396,7 +390,8 @@ def test_lost_workers_are_replaced_and_their_tasks_done_again(here, tmp_path):
     workers, watcher = here(behave=die_twice), Counting()
     found = tsc.sweep(quick(), tmp_path / "quick", verify="off", ensemble=2, watcher=watcher)
     assert found.present().all()
-    assert workers.recovered == len(watcher.losses) == 2
+    assert workers.recovered == len(watcher.told) == 2
+    assert all("; going on with what is missing" in text for text in watcher.told)
 
     def always(number):
         raise BrokenProcessPool
@@ -515,7 +510,8 @@ def test_weights_that_are_cut_off_are_made_again(here, tmp_path):
     first.write_bytes(first.read_bytes()[:-1])
     second.write_bytes(b"")
     again = tsc.sweep(quick(), place, verify="off", ensemble=3, watcher=watcher)
-    assert (watcher.renamed, watcher.plans[0].missing) == (2, 5)
+    assert watcher.told == ["the weights of 2 ensembles are cut off; they are made again"]
+    assert watcher.plans[0].missing == 5
     assert again.table(columns=["weight_hash"]).equals(before)
     assert all(again.checkpoint(row) for row in range(10))
     assert len(list(place.rglob("*.damaged"))) == 4

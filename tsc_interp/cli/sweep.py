@@ -160,19 +160,7 @@ def _watcher(console: Console, update: Update | None) -> SweepWatcher:
             else:
                 say(f"{self.pace.done:,} of {self.plan.missing:,} models, {pace}")
 
-        def failed(self, task: Task, error: BaseException) -> None:
-            say(f"ensemble {task.name} could not be made: {error}")
-
-        def lost(self, reason: str) -> None:
-            say(f"{reason}; going on with what is missing")
-
-        def stopping(self, running: int) -> None:
-            say(f"finishing {running} running ensembles; press Ctrl-C again to stop at once")
-
-        def waiting(self, directory: Path) -> None:
-            say(f"waiting for another process that runs the sweep in {directory}")
-
-        def damaged(self, ensembles: int) -> None:
-            say(f"the weights of {ensembles} ensembles are cut off; they are made again")
+        def say(self, text: str) -> None:
+            say(text)
 
     return Showing()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -42,7 +41,6 @@ def watching(quiet: bool, labels: Mapping[str, str] | None = None) -> Iterator[W
 
 
 def _watcher(console: Console, labels: Mapping[str, str], update: Update | None) -> Watcher:
-    from tsc_interp.checkpoints.run_directory import DamagedRun
     from tsc_interp.checkpoints.run_records import RunResult
     from tsc_interp.training.config import Job
     from tsc_interp.training.ensemble import TrainingState
@@ -81,11 +79,8 @@ def _watcher(console: Console, labels: Mapping[str, str], update: Update | None)
             else:
                 say(f"{self.ended} of {self.plan.to_train}: {name(job)}: {_one_line(result)}")
 
-        def waiting(self, directory: Path) -> None:
-            say(f"waiting for another process that is training in {directory}")
-
-        def damaged(self, problem: DamagedRun, moved_to: Path) -> None:
-            say(f"{problem}; moved to {moved_to}, training it again")
+        def say(self, text: str) -> None:
+            say(text)
 
     return Showing()
 

@@ -30,6 +30,7 @@ from tsc_interp.sweeps.interrupts import Interrupts, interrupts
 from tsc_interp.sweeps.packing import Task, pack
 from tsc_interp.sweeps.tables import polars
 from tsc_interp.sweeps.work import do_task, rows_path
+from tsc_interp.telling import say
 from tsc_interp.training.locking import locked
 
 if TYPE_CHECKING:
@@ -70,20 +71,9 @@ class SweepWatcher:
     def finished(self, task: Task) -> None:
         """Called when an ensemble is on disk."""
 
-    def failed(self, task: Task, error: BaseException) -> None:
-        """Called when an ensemble failed; the others continue."""
-
-    def lost(self, reason: str) -> None:
-        """Called when workers died; their ensembles are trained again."""
-
-    def stopping(self, running: int) -> None:
-        """Called after Ctrl-C: running ensembles are finished, and no other is started."""
-
-    def waiting(self, directory: Path) -> None:
-        """Called while another process is running this sweep."""
-
-    def damaged(self, ensembles: int) -> None:
-        """Called when weight files are cut off: they were renamed, and are made again."""
+    def say(self, text: str) -> None:
+        """Something that a person should know: workers that died, an ensemble that failed."""
+        say(text)
 
 
 @checked
@@ -137,10 +127,10 @@ def sweep(
     path = Path(out) if out is not None else DEFAULT_SWEEPS / definition.name
     workers = Processes(processes) if client is None else cluster(client)
     refuse_strangers(path)
-    with locked(path, watcher.waiting, "--out"), tidied(path):
+    with locked(path, watcher.say, "--out"), tidied(path):
         stored = prepared(path.absolute(), definition)
         if damaged := stored.put_damaged_aside():
-            watcher.damaged(damaged)
+            watcher.say(f"the weights of {damaged} ensembles are cut off; they are made again")
         wanted = stored.wanted(definition)
         missing = wanted & ~stored.present()
         tasks = pack(stored.pieces, missing, stored.options, workers.count, ensemble)
@@ -175,7 +165,7 @@ class _Run:
             except Lost as loss:
                 left.extendleft(running.values())
                 self._losses += 1
-                self._watcher.lost(str(loss))
+                self._watcher.say(f"{loss}; going on with what is missing")
                 if self._losses > _MOST_LOSSES:
                     raise SweepError(
                         f"{loss}, {self._losses} times in a row; finished ensembles are kept, and "
@@ -207,7 +197,10 @@ class _Run:
                     running[future] = left.popleft()
                 if self._stop.pressed and not self._told:
                     self._told = True
-                    self._watcher.stopping(len(running))
+                    self._watcher.say(
+                        f"finishing {len(running)} running ensembles; press Ctrl-C again to stop "
+                        "at once"
+                    )
                 for future in wait(running, _POLL, FIRST_COMPLETED).done:
                     self._take(future, running)
         except KeyboardInterrupt:
@@ -223,7 +216,7 @@ class _Run:
                 raise Lost(reason) from None
             del running[future]
             self._failures.append(error)
-            self._watcher.failed(task, error)
+            self._watcher.say(f"ensemble {task.name} could not be made: {error}")
             return
         del running[future]
         _require_shared(self._path, task.name)

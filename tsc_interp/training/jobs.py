@@ -16,6 +16,7 @@ from tsc_interp.checkpoints.run_records import Ending, RunResult
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UsageError, shorten
 from tsc_interp.files import remove_temporaries
+from tsc_interp.telling import say
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
 from tsc_interp.training.engine import shape_of
 from tsc_interp.training.ensemble import TrainingState, start, train_ensemble
@@ -76,11 +77,9 @@ class Watcher:
     def finished(self, job: Job, result: RunResult) -> None:
         """A run has ended and been tested."""
 
-    def waiting(self, directory: Path) -> None:
-        """Another process is training in this directory."""
-
-    def damaged(self, problem: DamagedRun, moved_to: Path) -> None:
-        """A run on disk is not what was written; it was moved, and is trained again."""
+    def say(self, text: str) -> None:
+        """Something that a person should know: a run that was damaged, another process."""
+        say(text)
 
 
 @checked
@@ -213,7 +212,7 @@ class _Training:
             with ExitStack() as locks:
                 # Sorted, so that two processes cannot wait for each other.
                 for folder in sorted(folders):
-                    locks.enter_context(locked(folder, self.watcher.waiting))
+                    locks.enter_context(locked(folder, self.watcher.say))
                     remove_temporaries(folder)
                 finished = {id(same): self._find(same) for same in part}
                 self._train_missing([same[0] for same in part if not finished[id(same)]])
@@ -276,7 +275,8 @@ class _Training:
         try:
             return directory.examine()
         except DamagedRun as problem:
-            self.watcher.damaged(problem, directory.put_aside("damaged"))
+            moved_to = directory.put_aside("damaged")
+            self.watcher.say(f"{problem}; moved to {moved_to}, training it again")
             return Examined()
 
     def _finish(self, ended: Sequence[tuple[Job, TrainingState, Ending]]) -> None:

@@ -13,10 +13,8 @@ from tsc_interp.files import reason
 
 
 @contextmanager
-def locked(
-    directory: Path, waiting: Callable[[Path], None], option: str = "--runs"
-) -> Iterator[None]:
-    """Hold the directory's lock; `waiting` is told if another process has it first.
+def locked(directory: Path, say: Callable[[str], None], option: str = "--runs") -> Iterator[None]:
+    """Hold the directory's lock, and say so if another process has it first.
 
     `option` is what a person would choose another directory with.
     """
@@ -26,7 +24,7 @@ def locked(
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            waiting(directory)
+            say(f"waiting for another process that works in {directory}")
             lock.acquire()
     try:
         yield
