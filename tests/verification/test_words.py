@@ -9,6 +9,7 @@ import pytest
 from tests.verification.models import hand_built, planted, unfailing
 from tsc_interp import certify, horizon, verify
 from tsc_interp.errors import UnsupportedError
+from tsc_interp.probes import searched
 from tsc_interp.report.reach import reach
 from tsc_interp.tasks.counts import AtLeast
 from tsc_interp.verification import Horizon, horizons
@@ -55,12 +56,14 @@ def test_what_the_checker_cut_down_is_said_as_it_left_it() -> None:
 
 
 def test_a_model_too_large_for_the_checker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search still answers, and neither the terminal nor the report calls it proved."""
+    """The search still answers; the terminal does not call it proved, the report says nothing."""
 
     def refuse(*_: object) -> None:
         raise UnsupportedError("too large for the checker")
 
-    monkeypatch.setattr(horizons, "certify_searches", refuse)
+    for room in (horizons, searched):
+        monkeypatch.setattr(room, "certify_searches", refuse)
+    monkeypatch.setattr(searched, "_known", {})
     model = planted(6, c_score=-1.0)
     verdict = verify(model, 6, horizon=True)
     words = [sentence for _, sentence in verdict.lines()]
@@ -68,12 +71,7 @@ def test_a_model_too_large_for_the_checker(monkeypatch: pytest.MonkeyPatch) -> N
     assert not any("roved" in sentence for sentence in words)
     document = verdict.to_dict()
     assert (document["horizon"]["proved"], document["certified"]) == (False, None)
-    from tsc_interp.model.classifier import open_classifier
-
-    found = reach(open_classifier(model))
-    assert found is not None
-    assert (found.verified_length, found.exact) == (0, False)
-    assert found.sentence().startswith("Nothing is proved")
+    assert reach(model) is None
 
 
 def test_certified_is_what_the_checker_said() -> None:
