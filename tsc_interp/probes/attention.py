@@ -173,9 +173,12 @@ def _read(inputs: Inputs, layer: int | None) -> Reading:
     padding = None
     if run.padding is not None and (most := run.padding_weight(chosen)) > 0:
         padding = run.names([run.padding])[0], most
+    tokens = run.names(shown)
+    if run.config is not None:  # by letter, as tasks name them
+        tokens = tuple(run.config.alphabet.token_names[token] for token in shown)
     return Reading(
         run.rows,
-        run.names(shown),
+        tokens,
         layers,
         n_layers=model.cfg.n_layers,
         needs=None if run.config is None else run.config.task.needs,

@@ -104,7 +104,7 @@ class Pass:
     def names(self, tokens: Sequence[int] | NDArray[np.int64]) -> tuple[str, ...]:
         """What tokens are called; two of one name get their numbers as well."""
         if self.config is not None:
-            return tuple(self.config.alphabet.token_names[token] for token in tokens)
+            return tuple(self.config.called[token] for token in tokens)
         names = [name_of(self.token_names, int(token)) for token in tokens]
         times = Counter(names)
         return tuple(

@@ -290,8 +290,7 @@ def _seen(run: Any, row: int, layers: Sequence[int]) -> StringAttention:
     )
     # Names in a row: a token that occurs twice is not two of one name.
     kinds = list(dict.fromkeys(tokens[kept].tolist()))
-    called = [run.config.called[kind] for kind in kinds] if run.config else run.names(kinds)
-    named = dict(zip(kinds, called, strict=True))
+    named = dict(zip(kinds, run.names(kinds), strict=True))
     names = [named[token] for token in tokens[kept].tolist()]
     called = [f"{n}×{c:.0f}" if c > 1 else n for n, c in zip(names, copies[kept], strict=True)]
     reads = int(np.searchsorted(kept, run.query[row]))

@@ -282,7 +282,11 @@ def specialization(inputs: Inputs, *, layer: int | None = None) -> Specializatio
         overlap = np.minimum(weights[:, :, :, None], weights[:, :, None]).sum(-1).mean(1)
         spread = entropy(weights).mean(1)
     by_head = {"layer": layers, "head": heads}
-    by_letter = {**by_head, "letter": reading.tokens}
+    names = reading.tokens
+    if inputs.frame is not None and inputs.config is not None:  # in the tokens of the frame
+        letters = inputs.config.alphabet.token_names
+        names = tuple(inputs.config.called[letters.index(t)] for t in reading.tokens)
+    by_letter = {**by_head, "letter": names}
     by_pair = {**by_head, "other": heads}
     result = SpecializationResult(
         not_applicable=reading.caveats(),
