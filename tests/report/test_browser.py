@@ -59,13 +59,13 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory) -> dict[str, Path]:
+def pages(errors, tmp_path_factory) -> dict[str, Path]:
     """A model that fails, with everything; many heads, for figures that adapt; a comparison."""
     place = tmp_path_factory.mktemp("pages")
     one = ["specialization"]
     most = ["trace", "superposition", "cone", "margin", "specialization", "attribution"]
     reports = {
-        "errors": tsc.analyze("generalization-errors"),
+        "errors": errors,
         "many-heads": tsc.analyze("many-heads"),
         "compared": tsc.analyze("generalization-errors", probes=most, compare="walkthrough"),
         "small": tsc.analyze("walkthrough", ["aac"], probes=one),

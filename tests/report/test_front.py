@@ -13,10 +13,9 @@ from tsc_interp.report.front import front, length_axis, place, seen_by
 from tsc_interp.report.reach import Reach
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
-    probes = ["trace", "superposition", "margin", "attribution"]
-    return tsc.analyze("generalization-errors", probes=probes)
+@pytest.fixture
+def report(errors: Report) -> Report:
+    return errors
 
 
 @pytest.mark.parametrize(
@@ -108,13 +107,10 @@ def test_many_heads_are_not_all_drawn() -> None:
     assert (len(one.heads), one.left_out) == (4, 12)
 
 
-@pytest.mark.parametrize(
-    ("name", "first"), [("walkthrough", "abc{2165}"), ("many-heads", "abc{227}")]
-)
-def test_models_right_on_every_test_string_show_their_first_error(name: str, first: str) -> None:
-    one = dissect(tsc.analyze(name, probes=["trace", "attribution"]).models[0])
+def test_a_model_right_on_every_test_string_shows_its_first_error() -> None:
+    one = dissect(tsc.analyze("walkthrough", probes=["trace", "attribution"]).models[0])
     assert one is not None
-    assert (one.string, one.right) == (first, False)
+    assert (one.string, one.right) == ("abc{2165}", False)
 
 
 def test_what_the_model_saw_is_what_its_file_says(report: Report) -> None:
@@ -129,8 +125,8 @@ def test_what_the_model_saw_is_what_its_file_says(report: Report) -> None:
     assert "697 of tsc-interp's own 9,984 test strings" in elsewhere.verdict().text
 
 
-def test_one_cause_has_one_line() -> None:
-    model = tsc.analyze("generalization-errors").models[0]
+def test_one_cause_has_one_line(report: Report) -> None:
+    model = report.models[0]
     told = [finding.text for _, finding in model.highlights()]
     assert sum(text.startswith("`ab{66}`") for text in told) == 1
     assert sum("up to 66 letters" in text for text in told) == 1

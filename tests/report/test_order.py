@@ -72,17 +72,12 @@ def test_a_model_without_errors_is_good_and_shows_its_closest_call() -> None:
 
 
 def test_what_time_leaves_open_is_no_praise() -> None:
-    found = order_summary(tsc.load(running_sum((0, 1, -1), 30)), seconds=1e-9)
+    report = tsc.analyze(running_sum((0, 1, -1), 30), probes="attribution", seconds=1e-9)
+    found = report.models[0].card.order
     assert found is not None
     assert found.severity == "note"
-    assert "undecided" in found.sentence()
-    again = OrderSummary(**found.model_dump(mode="json"))
-    assert again == found
-
-
-def test_analyze_passes_its_seconds_on_and_refuses_them_elsewhere() -> None:
-    report = tsc.analyze(tsc.load(running_sum((0, 1, -1), 30)), probes="attribution", seconds=1e-9)
     assert "undecided" in report.findings[0].text
+    assert OrderSummary(**found.model_dump(mode="json")) == found
     with pytest.raises(UsageError, match="order-sensitive models only"):
         tsc.analyze("walkthrough", probes="margin", seconds=3.0)
 

@@ -10,8 +10,6 @@ import io
 import json
 import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,18 +213,6 @@ def _renamed(card, name):
 # -- two models ------------------------------------------------------------------------------
 
 
-def test_compare_puts_two_models_side_by_side(tmp_path):
-    report = tsc.analyze("walkthrough", probes=["trace"], compare="generalization-errors")
-    first, second = report.models
-    assert (first.card.name, second.card.name) == ("walkthrough", "generalization-errors")
-    assert first.strings == second.strings
-    assert set(second.card.test.worst) <= set(first.strings)
-    page = report.save(tmp_path / "two").read_text()
-    assert 'id="trace-logits"' in page
-    assert 'id="trace-logits-2"' in page
-    assert Report.from_json(report.to_json()).to_json() == report.to_json()
-
-
 def test_compare_of_different_alphabets_uses_strings_both_can_read():
     other = HookedClassifier(tsc.ClassifierConfig(n_letters=2))
     report = tsc.analyze("walkthrough", probes=["trace"], compare=other)
@@ -356,17 +342,6 @@ def test_a_probe_that_cannot_be_asked_is_an_error_if_named_and_a_remark_if_not(m
     assert report.models[0].not_run == {"trace": "this model is too mysterious"}
     assert "too mysterious" in report.to_html(plotlyjs="cdn")
     assert "too mysterious" in report.to_markdown()
-
-
-def test_the_command_from_a_cold_start_leaves_a_page_of_bearable_size(tmp_path):
-    """How long it takes is measured in `benchmarks/forward.py`."""
-    command = [sys.executable, "-c", "from tsc_interp.cli.app import run; run()"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [*command, "analyze", "--quiet"], cwd=tmp_path, env=environment, check=True,
-        capture_output=True,
-    )  # fmt: skip
-    assert (tmp_path / "tsc-report" / "walkthrough" / "index.html").stat().st_size < 4_000_000
 
 
 def test_small_models_are_examined_on_one_thread_and_threads_come_back(monkeypatch):
