@@ -141,7 +141,7 @@ def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["--check", "x.json", "--certify"], 2, "--check and --certify do not go together"),
         (["--max-length", "0"], 2, "--max-length"),
         (["--check", str(tmp_path / "none.json")], 2, "cannot read"),
-        (["-c", str(positioned)], 1, "verified for one layer"),
+        (["-c", str(positioned)], 1, "verified input by input"),
     ):
         assert main(["verify", *arguments]) == code, arguments
         assert message in capsys.readouterr().err

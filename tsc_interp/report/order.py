@@ -126,6 +126,8 @@ def order_summary(model: Classifier, seconds: float = SECONDS) -> OrderSummary |
     from tsc_interp.verification.order.verify import verify_order
 
     checkpoint, task = model.to_checkpoint(), model.config.task
+    if model.config.n_layers > 1:  # what it reads of each letter is told of one layer
+        return None
     writes, lengths = isinstance(task, Writing), None
     if model.config.frame is None and not writes:
         fits = longest_string(model.config)

@@ -16,7 +16,7 @@ from typing import Any
 from tsc_interp.arguments import checked
 from tsc_interp.checkpoints.checkpoint import Checkpoint
 from tsc_interp.checkpoints.resolve import HoldsWeights, ModelLike, as_checkpoint
-from tsc_interp.errors import UsageError
+from tsc_interp.errors import UnsupportedError, UsageError
 from tsc_interp.frames.frame import Frame
 from tsc_interp.model.framing import FrameLike, is_external, task_of, with_frame
 from tsc_interp.source_report import TEST_LENGTH
@@ -156,6 +156,11 @@ def _ordered(
     limit = SECONDS if seconds is None else seconds
     task = None if task is None else task_of(checkpoint, task)
     deadline, proves = monotonic() + limit, certify or float32
+    if proves and checkpoint.config.n_layers > 1:
+        raise UnsupportedError(
+            "a model of several layers is verified input by input, of which there is no "
+            "certificate: leave out certify and float32"
+        )
     searched = SEARCHED * limit if proves else limit
     answer = verify_order(
         checkpoint, lengths, seconds=searched, task=task, float32=float32, **options

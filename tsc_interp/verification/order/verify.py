@@ -1,7 +1,8 @@
 """Every input of an order-sensitive model, decided: `tsc.verify` comes here for such a model.
 
 For one layer of the family, with positions of any kind or with the last letter as the one that
-reads. The claim is about the real numbers: float32 weights are exact, and nothing is rounded.
+reads; models of several layers are asked input by input (`each.py`). The claim is about the real
+numbers: float32 weights are exact, and nothing is rounded.
 
     one output       class 1 if the logit is above zero, else 0: zero counts as negative
     several outputs  the index of the largest; where several are equal, the lowest of them
@@ -29,7 +30,6 @@ from tsc_interp.tasks.regions import Regions
 from tsc_interp.tasks.transducer import Writing
 from tsc_interp.tasks.trellis import Index
 from tsc_interp.tasks.writing import Addition
-from tsc_interp.trusted.judge import Judge
 from tsc_interp.verification.order.parts import Part, require_readable
 from tsc_interp.verification.order.running import run, searches_of
 from tsc_interp.verification.order.union import lifted, union_count
@@ -40,6 +40,8 @@ _MOST_REGIONS, _FEW_LETTERS = 5, 3
 _TO_COUNT = 0.1
 """The share of the time that is kept to count inputs of several steps once."""
 Progress = Callable[[float], None]
+Answer = Callable[[Sequence[int]], int | None]
+"""What a model answers to one string."""
 
 
 def verify_order(
@@ -70,6 +72,12 @@ def verify_order(
         raise UsageError(f"seconds is a number above 0; got {seconds!r}")
     asked = asked_parts(checkpoint.config, chosen, lengths)
     deadline = monotonic() + seconds
+    if checkpoint.config.n_layers > 1:
+        from tsc_interp.verification.order.each import Each  # which loads torch
+
+        each = Each(checkpoint)
+        parts = each.parts(chosen, asked, deadline, progress)
+        return _verdict(checkpoint, each.answer, chosen, parts, deadline)
     searches = searches_of(checkpoint, chosen, asked, float32)
     until = deadline - _TO_COUNT * seconds
     folder = None if resume is None else Path(resume)
@@ -81,7 +89,7 @@ def verify_order(
             f"cannot keep the search in {shown(place)}: {reason(error)}; resume takes a folder "
             "that can be written, and what was kept in it before is still there"
         ) from None
-    return _verdict(checkpoint, searches[0].judge, chosen, parts, deadline)
+    return _verdict(checkpoint, searches[0].judge.answer_to_string, chosen, parts, deadline)
 
 
 def task_for(config: ClassifierConfig, task: Any) -> Any:
@@ -145,7 +153,7 @@ def _require_frame(frame: Frame, fits: int | None, chosen: Sequence[int]) -> Non
 
 
 def _verdict(
-    checkpoint: Checkpoint, judge: Judge, task: Any, parts: list[Part], deadline: float
+    checkpoint: Checkpoint, answer: Answer, task: Any, parts: list[Part], deadline: float
 ) -> OrderedVerdict:
     counts = tuple(
         PartCount(part.length, part.step, part.inputs, part.wrong, part.undecided, part.examined)
@@ -174,7 +182,7 @@ def _verdict(
         inputs=inputs,
         wrong=wrong,
         undecided=undecided,
-        first_wrong=None if first is None else _wrong_input(judge, config, task, *first),
+        first_wrong=None if first is None else _wrong_input(answer, config, task, *first),
         first_undecided=written(config, open_[0]) if open_ else None,
         regions=tuple(
             f"{count:,} inputs of {_part_name(part)}: {sentence}"
@@ -231,14 +239,14 @@ def _first(parts: list[Part], task: Any) -> tuple[tuple[int, ...], Part] | None:
 
 
 def _wrong_input(
-    judge: Judge, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
+    answer: Answer, config: ClassifierConfig, task: Any, string: tuple[int, ...], part: Part
 ) -> WrongInput:
     labels = (group.trellis.label_of(np.array(string)) for group in part.groups)
     label = next(label for label in labels if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
     fixed = 0 if part.step is not None else len(string) - part.length
     return WrongInput(
-        written(config, string), tokens, label, judge.answer_to_string(string), part.step, fixed
+        written(config, string), tokens, label, answer(string), part.step, fixed
     )
 
 
