@@ -77,6 +77,7 @@ def check_stack(trellis: Trellis, rows: Any, labels: Any) -> None:
     assert all(
         stack.label_of(row) == label for row, label in zip(rows[::7], labels[::7], strict=True)
     )
+    assert (stack.labels_of(rows) == labels).all()
     for number, own in enumerate(stack.own):
         parts = stack.stages[1:], stack.parts[number].stages, own[1:]
         for stage, mine, edges in zip(*parts, strict=True):

@@ -40,6 +40,10 @@ class Stack(Trellis):
                 mask[part, edges] = True
         return tuple(masks)
 
+    def labels_of(self, rows: Index) -> Index:
+        """The label of each input `[input place]`; -1 where it is no path."""
+        return np.asarray(np.max([part.labels_of(rows) for part in self.parts], axis=0))
+
     def label_of(self, letters: Index) -> int | None:
         """The label of one input, or None where it is no path."""
         labels = (part.label_of(letters) for part in self.parts)

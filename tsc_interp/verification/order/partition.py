@@ -59,10 +59,10 @@ class Partition:
         """Search what an earlier search has left, and look again at its undecided inputs."""
         self.found = found
         self.waiting = self._batch(*found.leaves(lambda outcome: outcome == OPEN))
-        rows = [row for part in found.undecided_inputs for row in part.astype(np.int64)]
-        if rows:
+        if found.undecided_inputs:
+            rows = np.concatenate(found.undecided_inputs).astype(np.int64)
             found.undecided_inputs = []
-            self._inputs(np.array(rows), np.array([self.trellis.label_of(row) for row in rows]))
+            self._inputs(rows, self.trellis.labels_of(rows))
 
     def advance(self, until: float) -> bool:
         """Search on, for one batch at least; whether nothing is left."""

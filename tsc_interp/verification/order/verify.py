@@ -245,9 +245,7 @@ def _wrong_input(
     label = next(label for label in labels if label is not None)
     tokens = tuple(_name(config, letter) for letter in string)
     fixed = 0 if part.step is not None else len(string) - part.length
-    return WrongInput(
-        written(config, string), tokens, label, answer(string), part.step, fixed
-    )
+    return WrongInput(written(config, string), tokens, label, answer(string), part.step, fixed)
 
 
 def written(config: ClassifierConfig, string: tuple[int, ...]) -> str:
