@@ -69,6 +69,10 @@ def test_what_had_to_be_rounded_is_named() -> None:
         ({"blocks.0.mlp.W_in": np.zeros((7, 5))}, r"W_in has shape \[7, 5\], expected \[5, 7\]"),
         ({"blocks.0.attn.W_Q": np.zeros((5, 11))}, r"W_Q has shape \[5, 11\]"),
         ({"blocks.0.attn.W_Q": "eight"}, "W_Q is not an array of numbers"),
+        ({"unembed.b_U": np.array([1j, 0, 0, 0])}, "b_U is not an array of numbers"),
+        ({"unembed.b_U": torch.tensor([1j, 0, 0, 0])}, "b_U is not an array of numbers"),
+        ({"unembed.b_U": torch.zeros(4).to_sparse()}, "b_U is not an array of numbers"),
+        ({"unembed.b_U": torch.zeros(4, device="meta")}, "b_U is not an array of numbers"),
         ({"unembed.b_U": [0.0, 0.0, 0.0, np.inf]}, "NaN or infinite"),
     ],
 )

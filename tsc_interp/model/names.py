@@ -194,9 +194,12 @@ def _placed(config: ClassifierConfig, name: str, array: Array) -> Array:
 
 
 def _as_float64(name: str, array: Any, source: str) -> Array:
-    if isinstance(array, Tensor):
-        array = array.detach().cpu().double().numpy()
     try:
+        if isinstance(array, Tensor):
+            array = array.detach().cpu()
+            array = (array if array.is_complex() else array.double()).numpy()
+        if np.iscomplexobj(array):  # whose imaginary part NumPy would drop
+            raise TypeError
         return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RuntimeError):  # sparse, quantized and meta tensors among them
         raise CheckpointError(f"{source}: {name} is not an array of numbers") from None
