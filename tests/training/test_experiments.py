@@ -7,12 +7,12 @@ import os
 
 import pytest
 
+from studies.bundle import BUNDLED, train_bundled
 from tsc_interp.checkpoints import bundled_names, load_checkpoint
 from tsc_interp.cli import main
 from tsc_interp.data import AllStrings, source_test_set
 from tsc_interp.errors import ConfigError, UsageError
 from tsc_interp.model.evaluation import evaluate
-from tsc_interp.reproduction.bundle import BUNDLED, train_bundled
 from tsc_interp.reproduction.experiments import SOURCE_EXPERIMENTS, experiment_named
 from tsc_interp.reproduction.published import NO_ERRORS, published_figures
 from tsc_interp.tasks.counts import AtLeast, ContainsAll, Majority

@@ -1,6 +1,6 @@
 """The six models that come with the package, trained anew.
 
-    python -m tsc_interp.reproduction.bundle [DIR]
+    python -m studies.bundle [DIR]
 
 Each is one run of the source report. What is written is that run's chosen checkpoint with the
 experiment added to its provenance. Without a directory the package's own copies are replaced.
