@@ -43,6 +43,8 @@ TARGETS = (
             ("replay", ("test_tables",), "no_field or another or limits"),
             ("replay_counts", ("test_replay_counts", "test_trees"), ""),
             ("counts", ("test_counts", "test_replay_counts"), ""),
+            ("boxes", ("test_counts", "test_replay_counts"), ""),
+            ("facts", ("test_replay_counts",), ""),
             ("language", ("test_language", "test_path_trees"), ""),
             ("budget", ("test_table_memory",), ""),
             ("spec", ("test_spec",), ""),

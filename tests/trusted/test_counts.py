@@ -13,7 +13,7 @@ from tests.verification import precise
 from tests.verification.models import WIDER, hand_built, random_checkpoint, unfailing
 from tsc_interp.checkpoints import Checkpoint, load_checkpoint
 from tsc_interp.config import ClassifierConfig
-from tsc_interp.trusted.counts import Boxes
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.judge import Judge
 

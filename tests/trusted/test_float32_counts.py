@@ -28,7 +28,7 @@ from tsc_interp.model.forward import forward
 from tsc_interp.model.inputs import from_counts, from_tokens
 from tsc_interp.strings import CLS, PAD
 from tsc_interp.tasks.counts import ContainsAll
-from tsc_interp.trusted.counts import Boxes
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.float32 import FORMS
 from tsc_interp.verification.count_model import CountModel

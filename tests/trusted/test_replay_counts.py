@@ -179,7 +179,7 @@ def test_right_and_wrong_at_once_is_a_contradiction() -> None:
     replayed = replay_of(planted(6))
     parts = replayed.parts
     parts.add({"counts": [1, 6, 0], "tree": [["is", 0]]})
-    parts.up_to[0, 1] = 7  # as if it had been derived
+    parts.facts.up_to[0, 1] = 7  # as if it had been derived
     with pytest.raises(NotProved, match="hold and fail"):
         parts.conclusion()
 

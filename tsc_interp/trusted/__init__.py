@@ -4,9 +4,10 @@ spec, positions     bytes of a checkpoint -> a closed description and its weight
 language, table     which inputs there are, and their labels: a rule on counts, or a table
 balls, spans        exact questions, and intervals of float64 rounded outwards
 forward             the forward pass, in balls
-counts, order       regions of inputs, and the keys that attention meets in them
+boxes, counts       boxes of letter counts, and the keys that attention meets in them
+sets, order         sets of paths of a table, and the same
 means               the one bound of a mean
 margins             output j minus output k over a region
 float32, float_*    the same of the float32 program, in any order of its sums
-replay              a document and models -> what is proved
+replay, facts       a document and models -> what is proved
 """

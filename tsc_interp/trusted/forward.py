@@ -52,7 +52,7 @@ class Forward:
     """One model, layer by layer."""
 
     def __init__(self, model: Model) -> None:
-        self.spec, self.weights = model.spec, model.weights
+        self.model, self.spec, self.weights = model, model.spec, model.weights
         self.last = model.spec.n_layers - 1
 
     # -- whole inputs ----------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class Forward:
         state = arb_mat(x.tolist()[:asking])
         if not self.spec.n_heads:
             return state
-        state = state + repeated(self.bias(f"blocks.{layer}.attn.b_O", self.spec.d_model), asking)
+        state = self.biased(state, f"blocks.{layer}.attn.b_O")
         read = self.normed(f"blocks.{layer}.ln1", x)
         for head in range(self.spec.n_heads):
             queries = self.met("Q", layer, head, arb_mat(read.tolist()[:asking]), spots[:asking])
@@ -100,7 +100,8 @@ class Forward:
                 weights = [copies[k] * row[k].exp() for k in chosen]
                 total = sum(weights, arb(0))
                 # The weight of a single key is 1, which a quotient of balls is not.
-                shares = [weight / total for weight in weights] if len(chosen) > 1 else [arb(1)]
+                alone = len(chosen) == 1
+                shares = [arb(1)] if alone else [weight / total for weight in weights]
                 rows += (arb_mat([shares]) * arb_mat([values[k] for k in chosen])).tolist()
             state = state + arb_mat(rows)
         return state
@@ -126,9 +127,8 @@ class Forward:
         spec, name = self.spec, f"blocks.{layer}.attn"
         if spec.has_positions and spec.positions == "shortformer":
             read = read + self.places(spots)
-        rows = (read * self.matrix(f"{name}.W_{part}", head)).tolist()
-        bias = self.bias(f"{name}.b_{part}", spec.d_head, head).tolist()[0]
-        rows = [[x + b for x, b in zip(row, bias, strict=True)] for row in rows]
+        met = read * self.matrix(f"{name}.W_{part}", head)
+        rows = self.biased(met, f"{name}.b_{part}", head).tolist()
         if spec.qk_norm != "off":
             scale = self.head_norm(layer, part)
             rows = [
@@ -157,8 +157,7 @@ class Forward:
     def added(self, layer: int, head: int, read: Any) -> Any:
         """What each key adds to the residual stream that attends to it alone, without `b_O`."""
         name = f"blocks.{layer}.attn"
-        values = read * self.matrix(f"{name}.W_V", head)
-        values = values + repeated(self.bias(f"{name}.b_V", self.spec.d_head, head), read.nrows())
+        values = self.biased(read * self.matrix(f"{name}.W_V", head), f"{name}.b_V", head)
         return values * self.matrix(f"{name}.W_O", head)
 
     def head_norm(self, layer: int, part: str) -> Row:
@@ -181,17 +180,16 @@ class Forward:
 
     def _mlp(self, layer: int, x: Any) -> Any:
         spec, name = self.spec, f"blocks.{layer}.mlp"
-        read, rows = self.normed(f"blocks.{layer}.ln2", x), x.nrows()
+        read = self.normed(f"blocks.{layer}.ln2", x)
         pre = read * self.matrix(f"{name}.W_in")
-        bias = repeated(self.bias(f"{name}.b_in", spec.d_mlp), rows)
-        opened = read * self.matrix(f"{name}.W_gate") if spec.gated_mlp else pre + bias
+        gated, inner = spec.gated_mlp, f"{name}.b_in"
+        opened = read * self.matrix(f"{name}.W_gate") if gated else self.biased(pre, inner)
         post = [[balls.activation(spec.act_fn, x) for x in row] for row in opened.tolist()]
-        if spec.gated_mlp:
+        if gated:
             pairs = zip(post, pre.tolist(), strict=True)
             post = [[g * x for g, x in zip(*pair, strict=True)] for pair in pairs]
-            post = (arb_mat(post) + bias).tolist()
-        out = arb_mat(post) * self.matrix(f"{name}.W_out")
-        return out + repeated(self.bias(f"{name}.b_out", spec.d_model), rows)
+            post = self.biased(arb_mat(post), inner).tolist()
+        return self.biased(arb_mat(post) * self.matrix(f"{name}.W_out"), f"{name}.b_out")
 
     def readout(self) -> Readout:
         """The matrices of the last layer's MLP and of the outputs, at the precision that is set."""
@@ -233,16 +231,6 @@ class Forward:
             shift=shift.tolist()[0],
         )
 
-    def same_outputs(self, label: int) -> set[int]:
-        """Outputs with the same weights and bias are the same number."""
-        columns = self.weights["unembed.W_U"].astype(np.float64)
-        if self.spec.biases:
-            bias = self.weights["unembed.b_U"].astype(np.float64)
-            columns = np.concatenate([columns, bias[None]])
-        if self.spec.n_outputs == 1:
-            columns = np.concatenate([np.zeros_like(columns), columns], axis=1)
-        return set(np.flatnonzero((columns == columns[:, [label]]).all(0)).tolist())
-
     def normed(self, name: str, x: Any) -> Any:
         """Every row after the norm of that name."""
         if not self.spec.has_norm:
@@ -281,9 +269,15 @@ class Forward:
         weight = self.weights[name] if head is None else self.weights[name][head]
         return arb_mat(np.atleast_2d(weight).astype(np.float64).tolist())
 
-    def bias(self, name: str, width: int, head: int | None = None) -> Any:
+    def bias(self, name: str, width: int) -> Any:
         """A bias as a row; zeros in a model without."""
-        return self.matrix(name, head) if self.spec.biases else arb_mat(1, width)
+        return self.matrix(name) if self.spec.biases else arb_mat(1, width)
+
+    def biased(self, x: Any, name: str, head: int | None = None) -> Any:
+        """Every row with a bias added, in a model that has them."""
+        if not self.spec.biases:
+            return x
+        return x + arb_mat(self.matrix(name, head).tolist() * x.nrows())
 
     # -- who reads what --------------------------------------------------------------------------
 
@@ -297,11 +291,6 @@ class Forward:
         """The tokens that are attended to, given the letters and their places."""
         own = self.spec.attend_cls and self.spec.reads != "last_letter"
         return [*letters, *([reader] * own)]
-
-
-def repeated(row: Any, rows: int) -> Any:
-    """The same row so many times."""
-    return arb_mat(row.tolist() * rows)
 
 
 def scaled(scale: Row, matrix: Any) -> Any:

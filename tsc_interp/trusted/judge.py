@@ -9,8 +9,9 @@ from flint import arb, ctx
 
 from tsc_interp.trusted import balls
 from tsc_interp.trusted.balls import Ball
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.budget import Budget
-from tsc_interp.trusted.counts import Boxes, CountTables
+from tsc_interp.trusted.counts import CountTables
 from tsc_interp.trusted.errors import require
 from tsc_interp.trusted.float_attention import AttentionRounding
 from tsc_interp.trusted.float_layer import Rounded
@@ -200,7 +201,7 @@ class Judge:
 
     def _answer(self, keys: Sequence[Spot], copies: Sequence[int], reader: Spot) -> int | None:
         classes = range(self.n_classes)
-        same = [self.forward.same_outputs(j) for j in classes]
+        same = [self.forward.model.same_outputs(j) for j in classes]
         for precision in PRECISIONS:
             self.budget()
             with ctx.workprec(precision):

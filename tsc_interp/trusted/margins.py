@@ -80,7 +80,7 @@ class Margins:
             rows, shape = Span.of(_beside(self._blocks(read)).tolist()), (self.spec.d_model, -1)
             self._directions = Span(rows.low.reshape(shape).T, rows.high.reshape(shape).T)
         classes = range(self.spec.n_classes)
-        same = [forward.same_outputs(i) for i in classes]
+        same = [forward.model.same_outputs(i) for i in classes]
         self._same = np.array([[j in same[i] for j in classes] for i in classes])
 
     @property

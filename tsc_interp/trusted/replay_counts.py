@@ -1,16 +1,17 @@
-"""Derives the parts of a proof whose inputs are letter counts, and what follows from them."""
+"""Derives the parts of a proof whose inputs are letter counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, islice, product
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.budget import Budget
-from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import require
+from tsc_interp.trusted.facts import Facts
 from tsc_interp.trusted.judge import Judge, Support, rounded_up
 from tsc_interp.trusted.language import Rule, support_of, whole
 from tsc_interp.trusted.trees import EACH, Box, Leaf, Node, box_leaves
@@ -38,13 +39,11 @@ class CountParts:
         for judge in judges:
             require(not judge.spec.sees_order, "the model sees the order of letters")
             require(judge.spec.n_letters <= MAX_LETTERS, f"more than {MAX_LETTERS} letters")
-        self.up_to: dict[Support, int] = {}
-        self.beyond: dict[Support, int] = {}
-        self.always: set[Support] = set()
-        self.float_up_to: dict[Support, int] = {}
-        self.failures: dict[tuple[int, ...], bool] = {}
-        """Single inputs that are wrong (or answered apart), and whether in float32 too."""
-        self.limits: dict[int, int] = {}
+        self.facts = Facts(self.spec.n_letters, rule, float32)
+
+    def conclusion(self) -> dict[str, Any]:
+        """What follows from all parts."""
+        return self.facts.conclusion()
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -82,9 +81,9 @@ class CountParts:
                     require(leaf.kind == "is", "a part up to a length says what the answer is")
                     told.append((leaf, box, self._label(support, box)))
             self._require_shown(support, told, length)
-        self.up_to[support] = max(length, self.up_to.get(support, 0))
+        self.facts.up_to[support] = max(length, self.facts.up_to.get(support, 0))
         if sure:
-            self.float_up_to[support] = max(length, self.float_up_to.get(support, 0))
+            self.facts.float_up_to[support] = max(length, self.facts.float_up_to.get(support, 0))
 
     def _each(self, support: Support, leaf: Leaf, box: Box, length: int) -> Iterator[Labelled]:
         """Every count vector of a box by itself, to be answered with its label."""
@@ -139,16 +138,11 @@ class CountParts:
     ) -> Any:  # fmt: skip
         if not boxes:
             return np.ones(0, dtype=bool)
-        low = np.array([box.low for box in boxes], dtype=np.float64)
-        high = np.array([box.high for box in boxes], dtype=np.float64)
-        # Larger counts make the input longer than what is asked about.
-        high = np.minimum(high, low + (length - low.sum(1, keepdims=True)))
-        cls = np.full((len(boxes), 1), float(judge.spec.attend_cls))
-        region = Boxes(
-            np.hstack([cls, low]), np.hstack([cls, high]),
-            low.sum(1).astype(int).tolist(),
-            np.minimum(high.sum(1), length).astype(int).tolist(),
-        )  # fmt: skip
+        low, high = (
+            np.array([getattr(box, end) for box in boxes], dtype=np.float64)
+            for end in ("low", "high")
+        )
+        region = Boxes.of_counts(low, high, judge.spec.attend_cls, length)
         form = self.form if float_length else None
         return judge.in_boxes(support, region, answers, self._others(answers), form, float_length)
 
@@ -181,7 +175,7 @@ class CountParts:
             for judge in self.judges:
                 shown = judge.in_boxes(support, Boxes(low, high), answers, self._others(answers))
                 require(bool(shown.all()), f"ratios over {support} are not proved")
-        self.always.add(support)
+        self.facts.always.add(support)
 
     def weights(self, column: int, free: Sequence[float]) -> list[float]:
         """CLS first, then all letters: the one that occurs most weighs 1."""
@@ -200,7 +194,7 @@ class CountParts:
             boxes = Boxes(ones, ones, [start], [start], tail=True)
             shown = judge.in_boxes(support, boxes, answers, self._others(answers))
             require(bool(shown.all()), f"the tail over {support} is not proved")
-        self.beyond[support] = min(start, self.beyond.get(support, start))
+        self.facts.beyond[support] = min(start, self.facts.beyond.get(support, start))
 
     def _limit(self, support: Support, leaf: Leaf) -> None:
         judge, (answer,) = self.judges[0], leaf.classes
@@ -210,7 +204,7 @@ class CountParts:
         alone = np.array([[0.0, 1.0]])
         shown = judge.strictly_in_box(support, Boxes(alone, alone), answer)
         require(shown, f"the limit of {support} is not proved")
-        self.limits[support[0]] = answer
+        self.facts.limits[support[0]] = answer
 
     def _single(self, counts: Sequence[int], tree: Any) -> None:
         require(len(counts) == self.spec.n_letters, "a count for each letter")
@@ -232,7 +226,9 @@ class CountParts:
             for judge, j in zip(self.judges, leaf.classes, strict=True):
                 sure = self._in_boxes(judge, support, [point], np.array([j]), sum(own), sum(own))
                 require(bool(sure.all()), f"{counts} is not proved wrong in float32")
-        self.failures[tuple(counts)] = leaf.float32 or self.failures.get(tuple(counts), False)
+        self.facts.failures[tuple(counts)] = leaf.float32 or self.facts.failures.get(
+            tuple(counts), False
+        )
 
     def _one_leaf(self, tree: Any, float32: bool = False) -> Leaf:
         require(isinstance(tree, list) and len(tree) == 1, "a tree of one leaf")
@@ -253,70 +249,6 @@ class CountParts:
         label = self.rule.of_support(support)
         require(label is not None, f"strings over {support} do not share a label")
         return label
-
-    # -- conclusion ------------------------------------------------------------------------------
-
-    def conclusion(self) -> dict[str, Any]:
-        """What follows.
-
-        verified_length: per support, the length up to which it holds; null is every length
-        horizon: the largest length up to which all holds, if the next has a failure that was shown
-        finite: some length has a failure, shown or by the argument of limits
-        """
-        supports = [
-            support
-            for size in range(1, self.spec.n_letters + 1)
-            for support in combinations(range(self.spec.n_letters), size)
-        ]
-        through = {support: self._through(support) for support in supports}
-        for counts in self.failures:
-            support = tuple(i for i, n in enumerate(counts) if n)
-            end = through[support]
-            require(end is not None and end < sum(counts), f"{counts} is claimed to hold and fail")
-        ends = [end for end in through.values() if end is not None]
-        finite = bool(self.failures) or self._limited(supports)
-        require(bool(ends) or not finite, "the parts contradict each other")
-        first = min(map(sum, self.failures), default=None)
-        horizon = min(ends) if ends and min(ends) + 1 == first else None
-        stated: dict[str, Any] = {
-            "verified_length": [[list(support), end] for support, end in through.items()],
-            "failures": sorted([list(counts) for counts in self.failures], key=_order),
-            "horizon": horizon,
-            "infinite": not ends,
-            "finite": finite,
-        }
-        if self.form is not None:
-            sure = [max(self.float_up_to.get(s, 0), len(s) - 1) for s in supports]
-            failing = [list(counts) for counts, float32 in self.failures.items() if float32]
-            stated["float32"] = {
-                "verified_length": min(sure),
-                "failures": sorted(failing, key=_order),
-            }
-        return stated
-
-    def _through(self, support: Support) -> int | None:
-        """Shorter strings than letters there are none; a tail must begin where a proof ends."""
-        start = self.beyond.get(support)
-        known = max(self.up_to.get(support, 0), len(support) - 1)
-        joined = start is not None and known >= start - 1
-        return None if support in self.always or joined else known
-
-    def _limited(self, supports: Sequence[Support]) -> bool:
-        """Whether x^n and longer strings with ever more x, of another label, share a limit."""
-        if self.rule is None:
-            return False
-        for letter in self.limits:
-            own = self.rule.of_support((letter,))
-            for support in supports:
-                other = self.rule.of_support(support) if letter in support else None
-                if None not in (own, other) and own != other:
-                    return True
-        return False
-
-
-def _order(counts: Sequence[int]) -> tuple[int, list[int]]:
-    """Shorter first, then in the order of the alphabet."""
-    return sum(counts), [-n for n in counts]
 
 
 def single(counts: Sequence[int], *classes: int, float32: bool = False) -> dict[str, Any]:

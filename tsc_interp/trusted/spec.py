@@ -201,6 +201,16 @@ class Model:
     weights: Weights
     hash: str
 
+    def same_outputs(self, label: int) -> set[int]:
+        """Outputs with the same weights and bias are the same number."""
+        columns = self.weights["unembed.W_U"].astype(np.float64)
+        if self.spec.biases:
+            bias = self.weights["unembed.b_U"].astype(np.float64)
+            columns = np.concatenate([columns, bias[None]])
+        if self.spec.n_outputs == 1:
+            columns = np.concatenate([np.zeros_like(columns), columns], axis=1)
+        return set(np.flatnonzero((columns == columns[:, [label]]).all(0)).tolist())
+
 
 def read_model(content: bytes) -> Model:
     """Return the model in the bytes of a checkpoint.

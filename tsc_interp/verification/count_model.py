@@ -14,8 +14,8 @@ from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.config import ClassifierConfig
 from tsc_interp.errors import UnsupportedError
 from tsc_interp.strings import FIRST_LETTER
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.budget import Budget
-from tsc_interp.trusted.counts import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.judge import PRECISIONS, Judge, rounded_up
 from tsc_interp.verification.documents import model_of
@@ -133,14 +133,12 @@ class CountModel:
         reach = np.zeros_like(longest)
         if form is not None:
             reach = np.array([rounded_up(int(n)) for n in longest], dtype=np.int64)
-        cls = np.full((len(low), 1), float(self.config.attend_cls))
         try:
             for length in np.unique(reach).tolist():
                 at = np.flatnonzero(reach == length)
-                boxes = Boxes(
-                    np.hstack([cls[at], low[at]]), np.hstack([cls[at], high[at]]),
-                    low[at].sum(1).tolist(), longest[at].tolist(),
-                )  # fmt: skip
+                most = int(longest[at].max(initial=0))
+                ends = low[at].astype(float), high[at].astype(float)
+                boxes = Boxes.of_counts(*ends, self.config.attend_cls, most)
                 gaps[at] = self.judge.gaps_in_boxes(
                     letters, boxes, winner[at], wanted[at], form, length
                 )

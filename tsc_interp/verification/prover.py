@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tsc_interp.errors import UnsupportedError
-from tsc_interp.trusted.counts import Boxes
+from tsc_interp.trusted.boxes import Boxes
 from tsc_interp.trusted.errors import NotProved
 from tsc_interp.trusted.replay import Replay, sealed
 from tsc_interp.trusted.replay_counts import CountParts, single
