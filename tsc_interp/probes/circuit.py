@@ -85,7 +85,6 @@ class Circuit(Record):
     """Alike on every string up to this length, proved; None is every length, proved or shown."""
     first_difference: str | None = None
     """The first string they answer differently, where that is proved to be the first."""
-    statements: tuple[str, ...] = ()
     verified_length: int = 0
     """The circuit's own horizon, as far as the search went."""
     model_verified_length: int = 0
@@ -479,7 +478,6 @@ def _proved(
         removed=graph.named(~kept),
         agree_through=None if compared.same else compared.proved.agree_through,
         first_difference=compared.shortest if exact else None,
-        statements=compared.proved.sentences,
         verified_length=horizon(smaller, boxes=BOXES, prove=False).verified_length,
         model_verified_length=horizon(checkpoint, boxes=BOXES, prove=False).verified_length,
         weight_hash=smaller.weight_hash(),

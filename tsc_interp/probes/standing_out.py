@@ -31,23 +31,18 @@ def against_chance(result: HeadsResult) -> Finding:
     ahead = [at for at in places if result.ahead(*at)]
     sure = [at for at in ahead if result.stands_out(*at)]
     chance = result.chance or ()
-    expected = len(places) / (len(chance) + 1)
-    how_many = f"{len(sure)} of" if sure else "None of the"
-    read = "reads" if len(sure) < 2 else "read"
+    unsure, expected = len(ahead) - len(sure), len(places) / (len(chance) + 1)
     text = (
-        f"{how_many} {len(places)} heads {read} a token more clearly than chance: "
-        f"its highest score leads the next by more than in any of {len(chance)} heads with "
-        f"shuffled weights ({max(chance, default=0.0):.2f}). By chance about {expected:.1f} would."
+        f"{len(sure) or 'None'} of {len(places)} heads {'reads' if len(sure) < 2 else 'read'} a "
+        "token more clearly than chance: its highest score leads the next by more than in any of "
+        f"{len(chance)} heads with shuffled weights ({max(chance, default=0.0):.2f}). By chance "
+        f"about {expected:.1f} would."
     )
-    unsure = len(ahead) - len(sure)
     if unsure:
-        subject = "head is" if unsure == 1 else "heads are"
         text += (
-            f" {unsure} more {subject} as far ahead on average, but the score of one token varies "
-            "by more than that from position to position."
+            f" {unsure} more would, but for how much the score of one token varies from position "
+            "to position."
         )
-    if len(sure) < len(places):
-        text += " The others are not described."
     return Finding.of(
         text,
         {

@@ -71,9 +71,7 @@ class SuperpositionResult(HeadsResult):
     """`[layer head letter component]`: each letter's value; None for a large model."""
     reads: tuple[tuple[str, ...], ...]
     """`[layer][head]`: the letter each head scores highest."""
-    hull_distance: Annotated[
-        LabeledArray, Rows("Distance from each {result.unit}'s value to mixtures of the others")
-    ]
+    hull_distance: LabeledArray
     """`[layer head letter]`, the last head being the stacked values of all."""
     cone_distance: Annotated[
         LabeledArray, Rows("Distance from each {result.unit}'s value to the cone of the others")
