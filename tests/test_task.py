@@ -87,7 +87,7 @@ SEVERAL: list[tuple[Task, object]] = [
 @pytest.mark.parametrize(("rule", "truth"), SEVERAL, ids=lambda one: getattr(one, "kind", ""))
 def test_several_classes_follow_the_definition(rule: Task, truth) -> None:  # type: ignore[no-untyped-def]
     alphabet = Alphabet(4)
-    strings = ["".join(s) for n in range(1, 5) for s in product(alphabet.letters, repeat=n)]
+    strings = ["".join(s) for n in range(1, 6) for s in product(alphabet.letters, repeat=n)]
     classes = rule.classes(alphabet.count_matrix(strings))
     assert classes.dtype == np.int64
     assert [alphabet.letters[i] for i in classes] == [truth(s) for s in strings]
