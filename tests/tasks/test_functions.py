@@ -75,6 +75,10 @@ def test_a_function_decides_like_the_task_it_says() -> None:
     assert tsc.check(tsc.certify(read_off), read_off)
     some = tsc.verify(by_name, task=ends_alike)
     assert (some.inputs, some.wrong, some.undecided) == (3**3, 18, 0)
+    asked = tsc.from_transformer_lens(model, task=ends_alike, frame=FRAME)
+    assert tsc.evaluate(asked, ["0110"])[0].label == 1
+    with pytest.raises(UsageError, match="no opinion on the letters"):
+        tsc.evaluate(asked, ["0112"])
 
 
 def test_a_table_is_kept_by_value() -> None:

@@ -143,7 +143,7 @@ class ClassifierConfig(ClassifierOptions):
         """Return the right class of each string; with two classes, 1 is yes."""
         if self.task.ordered:
             rows = self.alphabet.tokens(self.filled(strings))
-            return self.task.classes(letters_of_tokens(rows))
+            return self.task.classes_of_all(letters_of_tokens(rows))
         return self.task.classes(self.alphabet.count_matrix(self.filled(strings)))
 
     @property

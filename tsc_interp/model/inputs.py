@@ -120,7 +120,7 @@ def letter_counts(config: ClassifierConfig, inputs: Inputs) -> Counts:
 def true_classes(config: ClassifierConfig, inputs: Inputs) -> Classes:
     """The task's class of every string."""
     if config.task.ordered:
-        return config.task.classes(letters_of_tokens(inputs.tokens.cpu().numpy()))
+        return config.task.classes_of_all(letters_of_tokens(inputs.tokens.cpu().numpy()))
     return config.task.classes(letter_counts(config, inputs))
 
 

@@ -153,6 +153,21 @@ class Task(Frozen):
             )
         return classes.astype(np.int64)
 
+    def classes_of_all(self, letters: Classes) -> Classes:
+        """Return the class of each row, of which every one must have a label.
+
+        Raises:
+            UsageError: The task has no opinion on one of them.
+        """
+        classes = self.classes(letters)
+        if (classes < 0).any():
+            row = letters[int((classes < 0).argmax())]
+            raise UsageError(
+                f"the task ({self.describe()}) has no opinion on the letters "
+                f"{shorten(row[row >= 0].tolist())}, so nothing is right or wrong there"
+            )
+        return classes
+
     def label_of_support(self, letters: frozenset[str]) -> Any:
         """Return the label all strings over exactly these letters share, or None."""
         return None

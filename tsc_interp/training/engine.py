@@ -79,7 +79,7 @@ def labelled(
         return counts, config.task.classes(counts)
     tokens = source.epoch_tokens(config, epoch)
     if config.task.ordered:
-        return tokens, config.task.classes(letters_of_tokens(tokens))
+        return tokens, config.task.classes_of_all(letters_of_tokens(tokens))
     return tokens, config.task.classes(counts_of_tokens(tokens, config.n_letters))
 
 
