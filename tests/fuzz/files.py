@@ -26,7 +26,7 @@ from tsc_interp.config import ClassifierConfig
 from tsc_interp.data import BalancedStream, streams
 from tsc_interp.errors import TscError
 from tsc_interp.training.config import Job, RunConfig, TrainingConfig
-from tsc_interp.training.experiments import load_experiment
+from tsc_interp.training.experiments import Experiment
 
 ODD_VALUES = (
     None, True, 0, -1, 2**40, "9" * 5000, 1e308, "NaN", "", [], {}, [[[]]], {"a": {"b": {}}},
@@ -163,7 +163,7 @@ def toml(rng: random.Random, place: Path) -> Case:
     content = "\n".join(lines).encode("utf-8", "surrogatepass")
     path = place / "experiment.toml"
     path.write_bytes(damaged(rng, content) if rng.random() < 0.3 else content)
-    return Case(repr(content), call=exit_code(lambda: load_experiment(path)))
+    return Case(repr(content), call=exit_code(lambda: Experiment.load(path)))
 
 
 def _toml_value(rng: random.Random) -> str:

@@ -21,7 +21,7 @@ from tsc_interp.checkpoints.run_records import EpochMetrics
 from tsc_interp.cli.app import main
 from tsc_interp.playground.scripts import ASSETS
 from tsc_interp.training.ensemble import TrainingState, train_ensemble
-from tsc_interp.training.experiments import load_experiment
+from tsc_interp.training.experiments import Experiment
 
 BATCHES = 12
 needs_node = pytest.mark.skipif(
@@ -108,7 +108,7 @@ class TestInTheBrowser:
         page.click("text=The same in Python")
         toml = tmp_path / "trained-here.toml"
         toml.write_text(page.inner_text("[data-result=experiment]"))
-        (cell,) = load_experiment(toml).cells
+        (cell,) = Experiment.load(toml).cells
         expected = training_run({}, {"max_length": 10, "alpha": 1.0}, 156)
         assert cell.config.classifier == expected.classifier
         assert cell.config.training.train == expected.training.train

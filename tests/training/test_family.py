@@ -23,7 +23,7 @@ from tsc_interp.strings import letters_of_tokens
 from tsc_interp.training.config import RunConfig, TrainingConfig
 from tsc_interp.training.engine import batches, engine_for
 from tsc_interp.training.ensemble import start, train_ensemble
-from tsc_interp.training.experiments import load_experiment
+from tsc_interp.training.experiments import Experiment
 from tsc_interp.training.losses import loss_named
 from tsc_interp.training.testing import answers, evaluate_ensemble
 
@@ -206,7 +206,7 @@ def test_from_a_file_to_a_trained_model(tmp_path: Path) -> None:
         '[training.validation]\nmax_length = 6\nbatches = 2\norder = "shuffled"\n'
         '[training.test]\nmax_length = 6\nbatches = 4\norder = "shuffled"\n'
     )  # fmt: skip
-    experiment = load_experiment(tmp_path / "order.toml")
+    experiment = Experiment.load(tmp_path / "order.toml")
     runs = tsc.train(experiment, tmp_path / "runs")
     again = tsc.train(experiment, tmp_path / "runs")
     assert [run.result for run in again] == [run.result for run in runs]

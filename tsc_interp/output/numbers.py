@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 
 Cell = str | int | float | bool | None
@@ -32,6 +33,11 @@ def format_cell(cell: Cell) -> str:
 
 def is_number(cell: Cell) -> bool:
     return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))
+
+
+def columns_of_numbers(rows: Sequence[Sequence[Cell]]) -> list[int]:
+    """The columns that hold nothing but numbers, which stand to the right."""
+    return [c for c in range(len(rows[0]) if rows else 0) if all(is_number(row[c]) for row in rows)]
 
 
 def counted(count: int, what: str, plural: str | None = None) -> str:

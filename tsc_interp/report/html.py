@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import jinja2
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from tsc_interp._version import __version__
 from tsc_interp.errors import TscError
+from tsc_interp.output import display
 from tsc_interp.output.numbers import format_cell, is_number
 from tsc_interp.output.visible import visible
 from tsc_interp.plots.colours import css_variables
@@ -83,7 +83,7 @@ def _writable(value: Any) -> Any:
 
 def prose(text: str) -> Markup:
     """A sentence with its `code` set as code, everything else escaped."""
-    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(visible(text)))))
+    return Markup(display.prose(text))
 
 
 def _section(report: ReportContent, name: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tsc_interp.output.numbers import format_cell, is_number
+from tsc_interp.output.numbers import columns_of_numbers, format_cell
 from tsc_interp.output.visible import visible
 from tsc_interp.report.commands import command, python
 from tsc_interp.report.content import ReportContent, anchor, disagreements
@@ -107,10 +107,8 @@ def _code(text: str) -> list[str]:
 
 
 def _table(table: Table) -> list[str]:
-    sides = [
-        "---:" if all(is_number(row[index]) for row in table.rows) else "---"
-        for index in range(len(table.columns))
-    ]
+    right = columns_of_numbers(table.rows)
+    sides = ["---:" if c in right else "---" for c in range(len(table.columns))]
     cells = (table.columns, *table.rows)
     columns, *rows = ([plain(format_cell(cell)) for cell in row] for row in cells)
     return [f"| {' | '.join(row)} |" for row in (columns, sides, *rows)]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from tsc_interp.output.numbers import counted, format_cell, is_number
+from tsc_interp.output.numbers import columns_of_numbers, counted, format_cell
 from tsc_interp.output.table import print_table
 from tsc_interp.output.visible import visible
 from tsc_interp.report.content import ReportContent, disagreements
@@ -83,10 +83,7 @@ def _sentence(sentence: str) -> Text:
 
 def print_result_table(table: Table, console: Console) -> None:
     """A result's table, its columns of numbers to the right."""
-    numeric = [
-        index
-        for index in range(len(table.columns))
-        if all(is_number(row[index]) for row in table.rows)
-    ]
     rows = [[format_cell(cell) for cell in row] for row in table.rows]
-    print_table(console, table.columns, rows, title=table.title, right=numeric)
+    print_table(
+        console, table.columns, rows, title=table.title, right=columns_of_numbers(table.rows)
+    )
