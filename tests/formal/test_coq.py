@@ -84,6 +84,14 @@ def test_the_constructed_model_is_right_to_exactly_its_length(folder):
     assert {"right_to_200", "wrong_at_201"} <= set(proved(built, folder).theorems)
 
 
+@pytest.mark.parametrize("letters", ["ab", "abc"])
+def test_scores_that_grow_with_log_n_are_right_at_every_length(letters, folder):
+    built = tsc.construct("contains_all", letters=letters, scores="log_n")
+    wanted = " /\\ ".join(f"In {letter} s" for letter in letters)
+    said = f"forall s : list letter, s <> [] -> (0 < logit s <-> {wanted})"
+    assert proved(built, folder).theorems == {"right_at_every_length": said}
+
+
 @pytest.mark.parametrize(
     ("options", "length"),
     [
@@ -153,7 +161,7 @@ def definitions(checkpoint: tsc.Checkpoint, name: str) -> str:
 def scratch(folder: Path, lines: list[str]) -> str:
     """What Coq prints about a file of these lines."""
     (folder / "Scratch.v").write_text(
-        "\n".join(["From Tsc Require Import Text.", "Local Open Scope Z_scope.", *lines])
+        "\n".join(["From Tsc Require Import Tail.", "Local Open Scope Z_scope.", *lines])
     )
     return coq.compiled(folder, "Scratch", ("-Q", "Tsc", "Tsc"), SECONDS)
 
@@ -172,11 +180,18 @@ def test_altered_weights_lengths_and_tasks_are_refused(folder):
     given = load_checkpoint("generalization-errors")
     (claim,) = claims(given.config.task, 3)
     models, refused = [definitions(given, "given")], []
+    endless = tsc.construct("contains_all", letters="ab", scores="log_n").checkpoint
+    weak = {name: w / 2 if name.endswith("W_K") else w for name, w in endless.weights.items()}
+    models += [definitions(endless, "endless")]
+    models += [definitions(replace(endless, weights=weak), "bounded")]
     for number, (_, checkpoint) in enumerate(altered()):
         if tsc.horizon(checkpoint, limit=66, prove=False).verified_length < 66:
             models.append(definitions(checkpoint, f"altered_{number}"))
             refused.append(f"right_to altered_{number} task_ab 66")
     refused += [
+        "right_from bounded [2; 3]%nat 1000",  # a gap of scores below 1
+        "right_from endless [2; 4]%nat 1000",  # other letters
+        "right_from given [2; 3]%nat 1000",  # scores that do not grow
         "right_to given task_ab 67",
         "right_to given (yes_or_no (at_least [1; 0; 0] 1)) 66",  # only a
         "right_to given (yes_or_no (both (at_least [1; 0; 0] 1) (at_least [0; 0; 1] 1))) 66",
@@ -196,7 +211,12 @@ def test_altered_weights_lengths_and_tasks_are_refused(folder):
         ) + " |}",
     ]  # fmt: skip
     assert len(refused) >= 20
-    accepted = ["right_to given task_ab 66", "complete given", "certain given [2; 3]%nat [accepts]"]
+    accepted = [
+        "right_from endless [2; 3]%nat 20",
+        "right_to given task_ab 66",
+        "complete given",
+        "certain given [2; 3]%nat [accepts]",
+    ]
     printed = scratch(
         folder,
         [

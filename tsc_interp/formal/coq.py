@@ -15,7 +15,7 @@ Axioms = Literal["machine", "few"]
 
 LIBRARY = (
     "Carrier", "Normal", "Transformer", "Enclosure", "Reading", "Answers", "Cover", "Horizon",
-    "Text",
+    "Text", "Tail",
 )  # fmt: skip
 """Coq's files in the order in which they are compiled; `Carrier` is one of two."""
 

@@ -17,6 +17,7 @@ from tsc_interp.formal.rules import claims
 from tsc_interp.formal.writing import Statement, require_stated, two_classes, weights_text
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import GOOD, PLAIN, Displayed, Line
+from tsc_interp.tasks.counts import ContainsAll
 from tsc_interp.telling import Progress, say
 from tsc_interp.verification.count_model import checkpoint_of
 from tsc_interp.verification.horizon_result import Horizon
@@ -121,8 +122,9 @@ def theorem(
     parts = claims(checkpoint.config.task, checkpoint.config.n_letters)
     if checkpoint.config.n_outputs > 1 and len(parts) == 1:
         parts = two_classes(parts[0])
-    answer = horizon(checkpoint, limit=limit, prove=False)
-    statement = _stated(Statement(checkpoint.config, parts), answer)
+    # Only the checker can say that there is no error at any length.
+    answer = horizon(checkpoint, limit=limit, prove=checkpoint.config.log_n)
+    statement = _stated(Statement(checkpoint.config, parts), answer, checkpoint.config.task)
     place = as_path(folder)
     _write(place, weights_text(checkpoint), statement.text(), force)
     coq.copy_library(place / "Tsc", axioms)
@@ -148,13 +150,16 @@ def checked_by_coq(folder: Path, seconds: float) -> tuple[list[str], float]:
     return coq.assumptions(printed), monotonic() - began
 
 
-def _stated(statement: Statement, answer: Horizon) -> Statement:
+def _stated(statement: Statement, answer: Horizon, task: Any) -> Statement:
     """What can be said, given the search's answer."""
     if not answer.complete:
         raise UnsupportedError(
             "the search could not decide every string up to the limit, so there is nothing sure "
             "to state: a smaller limit may do"
         )
+    if answer.infinite and statement.binary and isinstance(task, ContainsAll):
+        statement.right_everywhere(task.letters)
+        return statement
     length = answer.verified_length
     statement.right_through(length)
     if answer.shortest is not None and answer.shortest.length == length + 1:

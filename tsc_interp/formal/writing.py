@@ -158,6 +158,31 @@ Proof. vm_cast_no_check (eq_refl true). Qed.
             f"exact ({law} {self._given} {length} accepted).",
         )
 
+    def right_everywhere(self, needed: str) -> None:
+        """State that every string is right; Coq finds a length from which letters decide."""
+        listed = f"[{'; '.join(needed)}]"
+        tried = "[5; 10; 20; 40; 80; 160; 320]%nat"
+        self._text.append(f"""\
+Lemma needs (s : list letter) : (forall x, In x {listed} -> In x s) <-> wanted s.
+Proof.
+  unfold wanted. split; intros H; [repeat split; apply H; simpl; tauto|].
+  intros x K. repeat (destruct K as [K|K]; [subst x; tauto|]). destruct K.
+Qed.
+Definition letters_decide_from : nat := Eval vm_compute in
+  hd 0%nat (filter (right_from stored (map token {listed})) {tried}).
+Lemma short_ones : right_to stored {self._task} letters_decide_from = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+Lemma long_ones : right_from stored (map token {listed}) letters_decide_from = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+""")
+        given = "stored letter token tokens_differ all_letters rule_of_task wanted meaning"
+        self.add(
+            "right_at_every_length",
+            f"forall s : list letter, s <> [] -> {self.right('s')}",
+            f"exact (right_everywhere {given} {listed} needs letters_decide_from short_ones "
+            "long_ones).",
+        )
+
     def first_error(self, length: int, error: Counterexample) -> None:
         """State that an error is one letter longer, and so that the horizon is exact."""
         mistaken = "wrong" if self.binary else "mistaken"
@@ -219,7 +244,7 @@ Proof. vm_cast_no_check (eq_refl true). Qed.
         tokens = _cases((x, i + FIRST_LETTER) for i, x in enumerate(letters))
         return f"""\
 From Coq Require Import Lia.
-From Tsc Require Import Text.
+From Tsc Require Import Tail.
 From Model Require Export Weights.
 Open Scope R_scope.
 
