@@ -134,7 +134,7 @@ def test_weights_and_rooms_hold_for_every_path(seed: int) -> None:
     noise = np.random.default_rng(seed)
     sets, own = Sets.whole(some_sets(seed).trellis), bool(seed % 2)
     keys = random_keys(noise, own, off=1e-3)
-    least, most = head_of(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses()
+    least, most = head_of(sets, [keys], 0, noise.normal(size=(1, 2, D))).masses
     rooms = keys.slacks(0, sets.used(LETTERS))[0]
     mine = keys.own_weight[0] * own
     for string, _ in strings(sets, 0):

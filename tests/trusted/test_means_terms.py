@@ -89,7 +89,7 @@ def test_a_set_has_the_most_room_of_each_place(own: bool) -> None:
 def test_the_lightest_and_the_heaviest_path(own: bool) -> None:
     sets = Sets.whole(some_sets(3).trellis)
     keys = wide_keys(2, LENGTH, LETTERS, own, size=0.5)
-    least, most = head_of(sets, [keys], 0, np.ones((1, 1, D))).masses()
+    least, most = head_of(sets, [keys], 0, np.ones((1, 1, D))).masses
     room = exact(keys.slacks(0, sets.used(LETTERS))[0, 0])
     mine = exact(keys.own_weight[0])
     weights = [[exact(w) for w in row] for row in keys.weight[0]]
@@ -187,7 +187,7 @@ def test_every_term_of_the_bound_on_headstogether_of(seed: int) -> None:
     expected = size = Fraction(0)
     for number, (head, least, most) in enumerate(zip(heads, low, high, strict=True)):
         head.units = 2.0**-10  # as large as other terms, so that it cannot shrink unseen
-        light, heavy = (exact(end[0, 0]) for end in head.masses())
+        light, heavy = (exact(end[0, 0]) for end in head.masses)
         assert light < heavy
         level = exact(least[0, 0] / 2 + most[0, 0] / 2)
         mass = exact(float(light) / 2 + float(heavy) / 2)

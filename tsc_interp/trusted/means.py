@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,28 +86,47 @@ class Sums:
         total, common_mass = self.total[regions, rows], self.mass[regions, 0]
         return best[:, 0] + (total - level * common_mass), heavy[:, 0] + common_mass
 
-    def bound(self, enough: Floats | None) -> Floats:
-        """Above every mean, `[region row]`."""
-        least, most = self.masses()
-        level = self.middle() if enough is None else enough.copy()
+    def largest(self, level: Floats) -> Floats:
+        """The largest Σ (scores - level weights) of an input, `[region row]`, about."""
+        best = np.zeros((*level.shape, 1))
+        for stage in self.stages:
+            value = stage.scores - level[..., None, None] * stage.weights[:, None]
+            groups = value.max(-1) + best[..., stage.source]
+            if stage.incoming.shape[1] > 1:
+                pad = np.full((*level.shape, 1), -np.inf)
+                groups = np.concatenate([groups, pad], axis=-1)
+            best = groups[..., stage.incoming].max(-1)
+        return np.asarray(best.max(-1) + (self.total - level * self.mass))
+
+    def bound(self, enough: Floats | None, sweeps: int = _SWEEPS) -> Floats:
+        """Above every mean, `[region row]`; where `enough` is given, below that if any bound is."""
+        if enough is not None:
+            at = tuple(np.ogrid[: enough.shape[0], : enough.shape[1]])
+            bounds = self._above(enough, self.largest(enough), at)
+            return bounds if self.free is None else np.maximum(bounds, self.free)
+        level = self.middle()
         bounds, left = np.full(level.shape, np.inf), np.ones(level.shape, dtype=bool)
-        for _ in range(_SWEEPS):
+        for _ in range(sweeps):
             at = np.nonzero(left)
             total, mass = self.sweep(level[at], *at)
-            slack = self.slack[at] + np.abs(level[at]) * self.mass_slack[at[0], 0] + TINY
-            excess = up(up(total + up(slack * (1 + self.units))))
-            less = np.where(excess > 0, excess / least[at[0], 0], excess / most[at[0], 0])
-            over, mean = up(level[at] + up(less)), level[at] + total / mass
+            over, mean = self._above(level[at], total, at), level[at] + total / mass
             bounds[at] = np.minimum(bounds[at], over)  # NaN if one of them is
             close = over - mean <= _CLOSE * (np.abs(mean) + np.abs(over))
-            if enough is not None:  # below it, or an input is found that is not
-                close |= (bounds[at] < enough[at]) | (mean >= enough[at])
             level[at] = np.where(close | ~np.isfinite(mean), level[at], mean)
             left[at] = ~close
             if close.all():
                 break
         return bounds if self.free is None else np.maximum(bounds, self.free)
 
+    def _above(self, level: Floats, total: Floats, at: tuple[Index, ...]) -> Floats:
+        """What the largest total at a level shows, of these regions and rows."""
+        (least, most), (regions, _) = self.masses, at
+        slack = self.slack[at] + np.abs(level) * self.mass_slack[regions, 0] + TINY
+        excess = up(up(total + up(slack * (1 + self.units))))
+        less = np.where(excess > 0, excess / least[regions, 0], excess / most[regions, 0])
+        return up(level + up(less))
+
+    @cached_property
     def masses(self) -> tuple[Floats, Floats]:
         """At most the least, and at least the largest Σ w of an input: `[region 1]`."""
         least, most = self.mass, self.mass
@@ -137,7 +157,7 @@ def highest(
         sums: Makes the sums of one head along directions `[region row d]`.
         heads: How many there are.
         q: Directions, exact numbers.
-        enough: `[region row]` bounds below this are not improved.
+        enough: `[region row]` what bounds need only be below, if they can.
         known: Bounds of each head alone.
 
     Returns:
@@ -169,7 +189,7 @@ def together(sums: Callable[[int, Floats], Sums], high: Sequence[Floats], q: Flo
     scores, total = [np.zeros_like(stage.scores) for stage in first.stages], 0.0 * first.total
     offset = np.zeros_like(total)
     for head, least, most in zip(heads, low, high, strict=True):
-        level, (light, heavy) = least / 2 + most / 2, head.masses()
+        level, (light, heavy) = least / 2 + most / 2, head.masses
         mass = light / 2 + heavy / 2
         for scaled, stage in zip(scores, head.stages, strict=True):
             weight = (level[:, :, None, None] * stage.weights[:, None]) / mass[..., None, None]

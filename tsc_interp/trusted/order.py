@@ -23,6 +23,8 @@ from tsc_interp.trusted.sets import Mask, Sets
 from tsc_interp.trusted.spans import TINY, UNIT, Floats, Span, down, stacked, up
 from tsc_interp.trusted.spec import FIRST_LETTER
 
+_ROUGH = 4
+"""Sweeps for means that others are mixed of, which loses more than further ones would win."""
 _IN_CACHE = 1 << 20
 """Numbers of one table of a sweep: more than fit are slower, not faster."""
 
@@ -244,7 +246,8 @@ class PathRegions:
             q = np.empty((len(self.sets), *known[0].directions.shape))
             for one, (_, at) in zip(known, self._by_reader, strict=True):
                 q[at] = one.directions
-            few, bound = self.sums(head, q).bound(None), np.empty((len(q), len(asked)))
+            few = self.sums(head, q).bound(None, _ROUGH)
+            bound = np.empty((len(q), len(asked)))
             for one, (_, at) in zip(known, self._by_reader, strict=True):
                 bound[at] = one.above(few[at])
             bounds.append(bound)

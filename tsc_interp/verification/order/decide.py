@@ -136,7 +136,7 @@ def marginals(regions: PathRegions, q: Floats, level: Floats) -> list[Floats]:
     middles = [one.middle() for one in sums]
     for one, middle in zip(sums, middles, strict=True):
         own = middle + (level - sum(middles)) / heads
-        light, heavy = one.masses()
+        light, heavy = one.masses
         over = 2 / (light + heavy)
         base = base + (one.total - own * one.mass) * over
         scores = [
