@@ -149,7 +149,7 @@ def certify_counts(
         float32: The form strings are given in: the certificate also says up to which length the
             float32 model is right, whatever the order of its sums.
     """
-    check_reach(limit, boxes, seconds)
+    check_reach(limit, boxes)
     counted = CountModel(checkpoint_of(model))
     searches = search_supports(counted, limit, boxes, seconds=seconds, sure=False)
     return certify_searches(counted, searches, limit, seconds, float32)

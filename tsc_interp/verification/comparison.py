@@ -188,7 +188,7 @@ def diff(
         >>> diff("walkthrough", "attend-cls", max_length=20, prove=False).differing
         0
     """
-    check_reach(limit, boxes, seconds)
+    check_reach(limit, boxes)
     one, other = (CountModel(checkpoint_of(model)) for model in (first, second))
     say("counting the strings on which they differ")
     counted = compare(one, other, max_length)

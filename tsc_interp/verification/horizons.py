@@ -76,7 +76,7 @@ def horizon(
         >>> found.length, found.shortest.string, found.proved
         (66, 'ab{66}', True)
     """
-    check_reach(limit, boxes, seconds)
+    check_reach(limit, boxes)
     checkpoint = checkpoint_of(with_frame(model, frame))
     counted = CountModel(checkpoint)
     searches = search_supports(counted, limit, boxes, seconds=seconds, sure=not prove)

@@ -180,6 +180,7 @@ def _ordered(
     return replace(answer, certificate=certificate)
 
 
+@checked
 def verify_ordered(
     model: ModelLike,
     max_length: int | None = None,

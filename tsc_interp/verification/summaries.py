@@ -23,16 +23,14 @@ from tsc_interp.verification.search.search import SupportSearch
 DEFAULT_LIMIT = 10**6
 
 
-def check_reach(limit: object, boxes: object, seconds: object = 1.0) -> None:
-    """Refuse a limit that is no length, and what is no number of boxes or seconds."""
+def check_reach(limit: object, boxes: object) -> None:
+    """Refuse a limit that is no length, and what is no number of boxes."""
     if type(limit) is not int or not 1 <= limit <= MAX_REPEAT:
         raise UsageError(
             f"the limit of a horizon is a length from 1 to {MAX_REPEAT}, got {limit!r}"
         )
     if type(boxes) is not int or boxes < 1:
         raise UsageError(f"boxes is a whole number from 1, got {boxes!r}")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
-        raise UsageError(f"seconds is a number above 0, got {seconds!r}")
 
 
 def summarise(model: CountModel, searches: Sequence[SupportSearch], limit: int) -> Horizon:
