@@ -23,7 +23,7 @@ def test_the_kept_circuits_are_what_the_probe_finds() -> None:
     for name, (key, found) in zip(bundled_names(), bundled_circuits().items(), strict=True):
         checkpoint = load_checkpoint(name)
         assert key == checkpoint.weight_hash()
-        assert circuit_payload(checkpoint) == found, name
+        assert searched(checkpoint) == found, name
 
 
 @pytest.mark.parametrize("name", bundled_names())

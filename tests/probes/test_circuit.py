@@ -54,7 +54,7 @@ KNOWN = {"head0->logit", "head1->neuron2", "neuron2->logit", "embed->logit"}
 def test_a_circuit_known_by_construction_is_found():
     model = constructed()
     assert tsc.verify(model, 20).correct
-    # 15 edges are too many for all choices, so this is one removal after the other.
+    # 15 edges are too many for all choices, so this is one removal at a time.
     result = run_probe("circuit", model, STRINGS, max_length=12)
     assert result.circuit is not None
     assert set(result.circuit.kept) == KNOWN
