@@ -27,7 +27,7 @@ test-slow: $(VENV)/.dev  ## The slow tier: more browser, clusters, the sdist, ev
 
 test-all: test test-slow formal  ## Both tiers, and Coq
 
-# AXIOMS=few computes on Coq's own integers, about eight times slower, and assumes nothing of machine
+# AXIOMS=few computes on Coq's own integers, several times slower, and assumes nothing of machine
 # integers. A module is a file and its library: `make coqchk MODEL=walkthrough`.
 formal: $(VENV)/.dev coq  ## The theorems about the bundled models, checked by Coq
 	TSC_REQUIRE_COQ=1 TSC_AXIOMS=$(AXIOMS) $(BIN)/python -m pytest -m slow -s --durations=0 tests/formal

@@ -103,7 +103,7 @@ def theorem(
         folder: Where the files go: the library, the weights, the statements.
         limit: The length of the longest strings that a theorem is about.
         axioms: `"machine"`: Coq computes on machine integers and lists what it assumes about them;
-            `"few"`: on its own integers, about eight times slower.
+            `"few"`: on its own integers, several times slower.
         prove: Whether to run `coqc`.
         seconds: How long Coq may take for each file.
         force: Replace files that are not ours.
