@@ -17,7 +17,7 @@ Definition vector := list dyadic.
 Definition matrix := list vector.
 Definition tensor := list matrix.
 
-(* Each stored array has an entry wherever it is read, which `complete` (Checked.v) checks. *)
+(* Each stored array has an entry wherever it is read, which `complete` (Horizon.v) checks. *)
 Definition at1 (v : vector) (i : nat) : dyadic := nth i v (0, 0)%Z.
 Definition at2 (v : matrix) (i : nat) : nat -> dyadic := at1 (nth i v []).
 Definition at3 (v : tensor) (i : nat) : nat -> nat -> dyadic := at2 (nth i v []).

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 import torch
 
 import tsc_interp as tsc
+from tests.model.outside_models import tl_model
 from tsc_interp.checkpoints import load_checkpoint
 from tsc_interp.checkpoints.resolve import as_checkpoint
 from tsc_interp.formal import coq
@@ -106,20 +108,47 @@ def test_other_tasks_have_their_theorem(options, length, folder):
     assert f"right_to_{length}" in made.theorems
 
 
-def test_several_classes_have_their_theorem(folder):
-    """Each letter writes its share to the output of its own: the most frequent letter wins."""
+@pytest.mark.parametrize(
+    ("seed", "norm", "task", "limit", "name"),
+    [
+        (8, "RMS", "contains_all", 10_000, "horizon_is_7"),
+        (3, "LN", "maximum", 19, "right_to_19"),
+    ],
+)
+def test_an_imported_model_has_its_theorem(seed, norm, task, limit, name, folder):
+    """Random, with all biases and a final norm; its n_ctx of 20 is 19 letters and a query."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = tl_model(seed, normalization_type=norm)
+        imported = tsc.from_transformer_lens(model, tokens={2: "a", 4: "b"}, query=3, task=task)
+    made = proved(imported, folder, limit=limit)
+    assert name in made.theorems
+    assert made.original_reads == 19
+    assert "up to 19 letters (n_ctx)" in (folder / "Model/Weights.v").read_text()
+
+
+@pytest.mark.parametrize(
+    ("task", "needed"),
+    [("most_frequent", "unembed.b_U"), ("maximum", "blocks.0.attn.W_K")],
+)
+def test_several_classes_have_their_theorem(task, needed, folder):
+    """Each letter writes its share to its own output; the largest attracts nearly all attention."""
     config = tsc.ClassifierConfig(
         n_letters=3, d_model=3, n_heads=1, d_head=3, d_mlp=0, n_outputs=3, biases=True,
-        task="most_frequent",
+        task=task,
     )  # fmt: skip
     weights = {name: np.zeros(shape, np.float32) for name, shape in config.weight_shapes().items()}
     weights["embed.W_E"][2:] = np.eye(3)
     weights["blocks.0.attn.W_V"][0] = weights["blocks.0.attn.W_O"][0] = np.eye(3)
     weights["unembed.W_U"][:] = np.eye(3)
-    weights["unembed.b_U"][:] = [0.02, 0.01, 0.0]  # of letters that tie, the first
+    if task == "maximum":
+        weights["blocks.0.attn.b_Q"][0, 0] = 1
+        weights["blocks.0.attn.W_K"][0, :, 0] = [0, 10, 20]
+    else:
+        weights["unembed.b_U"][:] = [0.02, 0.01, 0.0]  # of letters that tie, the first
     made = proved(tsc.Checkpoint(config, weights), folder, limit=12)
     assert "right_to_12" in made.theorems
-    without = tsc.Checkpoint(config, weights | {"unembed.b_U": np.zeros(3, np.float32)})
+    without = tsc.Checkpoint(config, weights | {needed: np.zeros_like(weights[needed])})
     (folder / "Model/Weights.v").write_text(weights_text(without))
     with pytest.raises(coq.CoqError, match="refuses"):
         compile_model(folder)
@@ -178,7 +207,7 @@ def altered() -> Iterator[tuple[str, tsc.Checkpoint]]:
 
 def test_altered_weights_lengths_and_tasks_are_refused(folder):
     given = load_checkpoint("generalization-errors")
-    (claim,) = claims(given.config.task, 3)
+    _, claim = claims(given.config.task, 3)
     models, refused = [definitions(given, "given")], []
     endless = tsc.construct("contains_all", letters="ab", scores="log_n").checkpoint
     weak = {name: w / 2 if name.endswith("W_K") else w for name, w in endless.weights.items()}

@@ -62,7 +62,7 @@ def test_a_rule_holds_exactly_where_its_class_is_right(task):
     rules = [claim.rule for claim in claims(task, 3)]
     for counts, label in zip(strings, right, strict=True):
         held = [holds(rule, counts) for rule in rules]
-        assert held == ([label == 1] if len(rules) == 1 else [label == y for y in range(3)])
+        assert held == [label == y for y in range(len(rules))]
 
 
 @pytest.mark.parametrize("name", bundled_names())
@@ -73,6 +73,13 @@ def test_ten_lines_that_share_nothing_read_the_same_weights(name, tmp_path):
     assert not done.returncode, done.stderr
     other = next(other for other in bundled_names() if other != name)
     assert subprocess.run([*compare, bundled_path(other)], capture_output=True).returncode
+
+
+def test_one_output_says_yes_to_the_second_class(tmp_path):
+    model = HookedClassifier(tsc.ClassifierConfig(n_letters=2, task="maximum"))
+    tsc.theorem(model, tmp_path, prove=False)
+    text = (tmp_path / "Model/Theorem.v").read_text()
+    assert "Definition wanted (s : list letter) : Prop := In b s." in text
 
 
 def test_the_statement_is_the_report_s_and_its_length_the_horizon_s(tmp_path):
@@ -107,6 +114,7 @@ OUTSIDE = [
     ({"qk_norm": "rms"}, "norm of queries"),
     ({"n_positions": 9}, "positions"),
     ({"score_scale": "sqrt_d_head_ssmax"}, "log n"),
+    ({"n_letters": 1, "task": "maximum"}, "one class only"),
     ({"attention_norm": "rms"}, "norm after attention"),
 ]
 

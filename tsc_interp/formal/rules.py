@@ -23,14 +23,14 @@ class Claim(NamedTuple):
 
 
 def claims(task: Any, n_letters: int) -> list[Claim]:
-    """Return the claim of each class; of two classes only that of the positive one.
+    """Return the claim of each class; of yes and no, no is the first.
 
     Raises:
         UnsupportedError: There is no rule on counts for this task.
 
     Example:
-        >>> claims(ContainsAll(letters="ab"), 3)[0].sentence
-        'In a s /\\\\ In b s'
+        >>> [claim.sentence for claim in claims(ContainsAll(letters="ab"), 3)]
+        ['~ (In a s /\\\\ In b s)', 'In a s /\\\\ In b s']
     """
     made = _CLAIMS.get(type(task))
     if made is None:
@@ -38,7 +38,12 @@ def claims(task: Any, n_letters: int) -> list[Claim]:
             f"no theorem can be stated about the task {task.describe()!r}: those with a statement "
             f"in Coq are {', '.join(map(kind_of, _CLAIMS))}"
         )
-    return made(task, n_letters)
+    found = made(task, n_letters)
+    if isinstance(found, Claim):
+        return [Claim(f"denied ({found.rule})", f"~ ({found.sentence})"), found]
+    if n_letters == 1:
+        raise UnsupportedError(f"the task {task.describe()!r} over one letter has one class only")
+    return found
 
 
 def _all(parts: list[Claim]) -> Claim:
@@ -64,28 +69,26 @@ def _count(letter: int) -> str:
     return f"count_occ letter_dec s {LETTERS[letter]}"
 
 
-def _contains_all(task: ContainsAll, n_letters: int) -> list[Claim]:
-    return [_all([_occurs(LETTERS.index(letter), n_letters) for letter in task.letters])]
+def _contains_all(task: ContainsAll, n_letters: int) -> Claim:
+    return _all([_occurs(LETTERS.index(letter), n_letters) for letter in task.letters])
 
 
-def _at_least(task: AtLeast, n_letters: int) -> list[Claim]:
+def _at_least(task: AtLeast, n_letters: int) -> Claim:
     letter = LETTERS.index(task.letter)
-    return [
-        Claim(_linear({letter: 1}, task.k, n_letters), f"({task.k} <= {_count(letter)})%nat"),
-    ]
+    return Claim(_linear({letter: 1}, task.k, n_letters), f"({task.k} <= {_count(letter)})%nat")
 
 
-def _majority(task: Majority, n_letters: int) -> list[Claim]:
+def _majority(task: Majority, n_letters: int) -> Claim:
     letter = LETTERS.index(task.letter)
     against = {i: 1 if i == letter else -1 for i in range(n_letters)}
-    return [Claim(_linear(against, 1, n_letters), f"(length s < 2 * {_count(letter)})%nat")]
+    return Claim(_linear(against, 1, n_letters), f"(length s < 2 * {_count(letter)})%nat")
 
 
-def _parity(task: Parity, n_letters: int) -> list[Claim]:
+def _parity(task: Parity, n_letters: int) -> Claim:
     letter = LETTERS.index(task.letter)
     if task.odd:
-        return [Claim(f"odd_count {letter}", f"Nat.odd ({_count(letter)}) = true")]
-    return [Claim(f"denied (odd_count {letter})", f"Nat.odd ({_count(letter)}) = false")]
+        return Claim(f"odd_count {letter}", f"Nat.odd ({_count(letter)}) = true")
+    return Claim(f"denied (odd_count {letter})", f"Nat.odd ({_count(letter)}) = false")
 
 
 def _most_frequent(task: MostFrequent, n_letters: int) -> list[Claim]:
@@ -110,7 +113,7 @@ def _maximum(task: Maximum, n_letters: int) -> list[Claim]:
     ]
 
 
-_CLAIMS: dict[type, Callable[[Any, int], list[Claim]]] = {
+_CLAIMS: dict[type, Callable[[Any, int], Claim | list[Claim]]] = {
     ContainsAll: _contains_all,
     AtLeast: _at_least,
     Majority: _majority,

@@ -14,7 +14,7 @@ from tsc_interp.errors import OutputError, UnsupportedError, UsageError
 from tsc_interp.files import as_path, write_output
 from tsc_interp.formal import coq
 from tsc_interp.formal.rules import claims
-from tsc_interp.formal.writing import Statement, require_stated, two_classes, weights_text
+from tsc_interp.formal.writing import Statement, require_stated, weights_text
 from tsc_interp.model.framing import FrameLike, with_frame
 from tsc_interp.output.display import GOOD, PLAIN, Displayed, Line
 from tsc_interp.tasks.counts import ContainsAll
@@ -46,6 +46,7 @@ class Theorem(Displayed):
         seconds: What Coq took for the model's files, without the library.
         axioms: What Coq says the proofs rest on, besides its kernel.
         note: Why nothing is proved, if nothing is.
+        original_reads: The most letters that the original of an imported model accepts, if known.
 
     Example:
         >>> from tempfile import mkdtemp
@@ -59,6 +60,7 @@ class Theorem(Displayed):
     seconds: float
     axioms: tuple[str, ...]
     note: str = ""
+    original_reads: int | None = None
 
     def _facts(self) -> list[str]:
         how = f"proved in {self.seconds:.0f} s" if self.proved else "not checked"
@@ -70,6 +72,8 @@ class Theorem(Displayed):
     def lines(self) -> list[Line]:
         """Return what was proved, in sentences with a style each."""
         stated = [(PLAIN, f"{name}: {text}") for name, text in self.theorems.items()]
+        if self.original_reads is not None:
+            stated.append((PLAIN, f"The original reads up to {self.original_reads:,} letters."))
         if not self.proved:
             return [(PLAIN, self.note), *stated]
         done = f"Proved in Coq ({self.seconds:.0f} s, {len(self.axioms)} axioms):"
@@ -129,8 +133,8 @@ def theorem(
     checkpoint = checkpoint_of(with_frame(model, frame))
     require_stated(checkpoint.config)
     parts = claims(checkpoint.config.task, checkpoint.config.n_letters)
-    if checkpoint.config.n_outputs > 1 and len(parts) == 1:
-        parts = two_classes(parts[0])
+    if checkpoint.config.n_outputs == 1:  # it is positive for the second class
+        parts = parts[1:]
     # Only the checker can say that there is no error at any length.
     answer = horizon(checkpoint, limit=limit, prove=checkpoint.config.log_n)
     statement = _stated(Statement(checkpoint.config, parts), answer, checkpoint.config.task)
@@ -141,12 +145,13 @@ def theorem(
         why = "Not checked, as asked." if not prove else "Not checked: there is no coqc here."
         how = "In Debian: apt-get install coq libcoq-interval."
         note = f"{why} {'' if coq.found() else how + ' '}{place}/README says how to check."
-        return Theorem(place, statement.theorems, False, 0.0, (), note)
+        return Theorem(place, statement.theorems, False, 0.0, (), note, answer.original_reads)
     coq.compile_library(place / "Tsc", seconds)
     found, taken = checked_by_coq(place, seconds)
     if unknown := set(found) - coq.allowed(axioms):
         raise coq.CoqError(f"the proof rests on more than it may: {', '.join(sorted(unknown))}")
-    return Theorem(place, statement.theorems, True, taken, tuple(found))
+    reads = answer.original_reads
+    return Theorem(place, statement.theorems, True, taken, tuple(found), original_reads=reads)
 
 
 def checked_by_coq(folder: Path, seconds: float) -> tuple[list[str], float]:

@@ -103,9 +103,14 @@ def weights_text(checkpoint: Checkpoint) -> str:
         "ln_final": norm("ln_final"),
     }
     fields = ";\n".join(f"  {name} := {value}" for name, value in options.items())
+    reads = checkpoint.original_reads
+    longest = ""
+    if reads is not None:
+        letters = reads - config.has_cls
+        longest = f"\n   The original accepts up to {letters:,} letters (n_ctx)."
     return f"""\
 (* The weights of {checkpoint.source or "a model"}, each as (m, e) for m 2^e.
-   SHA-256 of the weights: {checkpoint.weight_hash}. *)
+   SHA-256 of the weights: {checkpoint.weight_hash}.{longest} *)
 From Tsc Require Import Horizon.
 Local Open Scope Z_scope.
 
@@ -293,11 +298,6 @@ Proof.
   do {len(self.parts)} (destruct y as [|y]; [clear Y; cbn [nth]; {counted}|]). lia.
 Qed.
 """
-
-
-def two_classes(part: Claim) -> list[Claim]:
-    """The claims of no and of yes, for a model with an output for each."""
-    return [Claim(f"denied ({part.rule})", f"~ ({part.sentence})"), part]
 
 
 def _cases(pairs: Iterable[tuple[object, object]]) -> str:
