@@ -30,7 +30,7 @@ test-all: test test-slow formal  ## Both tiers, and Coq
 # AXIOMS=few computes on Coq's own integers, several times slower, and assumes nothing of machine
 # integers. A module is a file and its library: `make coqchk MODEL=walkthrough`.
 formal: $(VENV)/.dev coq  ## The theorems about the bundled models, checked by Coq
-	TSC_REQUIRE_COQ=1 TSC_AXIOMS=$(AXIOMS) $(BIN)/python -m pytest -m slow -s --durations=0 tests/formal
+	TSC_REQUIRE_COQ=1 TSC_AXIOMS=$(AXIOMS) $(PYTEST) -m slow --durations=0 tests/formal
 
 MODEL ?= generalization-errors
 coqchk: $(VENV)/.dev coq  ## A second, smaller kernel on one model's theorem and all behind it

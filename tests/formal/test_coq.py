@@ -32,7 +32,6 @@ from tsc_interp.strings import Alphabet
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("coq"),
     pytest.mark.skipif(not coq.found() and not os.environ.get("TSC_REQUIRE_COQ"), reason="no coqc"),
 ]
 AXIOMS: Any = os.environ.get("TSC_AXIOMS") or "machine"
