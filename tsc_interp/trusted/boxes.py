@@ -175,6 +175,16 @@ class BoxRegions:
             apart[left] = np.fmin(apart[left], joint)
         return np.asarray(apart)
 
+    def highest_of_each(self, q: Floats, own: NDArray[np.int64]) -> Floats:
+        """The same of single inputs of one layer: `[region row]`, each along `q[own[region]]`."""
+        values, (groups, rows, d) = self.values[:, 0], q.shape
+        turned = Span(np.swapaxes(values.low, 1, 2), np.swapaxes(values.high, 1, 2))
+        along = Span.exact(q.reshape(-1, d)) @ turned
+        shape = (len(values.low), groups, rows, -1)
+        scores = Span(along.low.reshape(shape), along.high.reshape(shape))[:, own]
+        weights = Span(self.weights.low, self.weights.high)[:, :, None]
+        return ((scores * weights).total() * weights.total().inverse()).total(0).high
+
     def means(self) -> Span:
         """Where the residual stream lies after attention, `[region d]`."""
         d = self.base.low.shape[-1]

@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 from tsc_interp.trusted import balls
 from tsc_interp.trusted.balls import Ball
-from tsc_interp.trusted.boxes import Boxes
+from tsc_interp.trusted.boxes import Boxes, BoxRegions
 from tsc_interp.trusted.budget import Budget
 from tsc_interp.trusted.counts import CountTables
 from tsc_interp.trusted.errors import require
@@ -19,12 +19,14 @@ from tsc_interp.trusted.forward import Forward, Spot
 from tsc_interp.trusted.margins import Attended, Index, Margins, Mask
 from tsc_interp.trusted.order import Inputs, OrderTables, PathRegions
 from tsc_interp.trusted.sets import Sets
-from tsc_interp.trusted.spans import Floats
+from tsc_interp.trusted.spans import Floats, down
 from tsc_interp.trusted.spec import CLS, FIRST_LETTER, Model
 
 PRECISIONS = 128, 1024, 8192
 _AT_ONCE, _PER_ROW, _PER_PATHS = 1 << 20, 600, 100
 """Numbers of one table; those of other tables for each row, about."""
+_PER_BOX = 4
+"""Single vectors cost about so many times their box."""
 Support = tuple[int, ...]
 
 
@@ -72,15 +74,57 @@ class Judge:
         for start in range(0, len(boxes), step):
             self.budget()
             at = slice(start, start + step)
-            some, rounded = boxes[at], None
-            if form is not None:
-                self._require_float32()
-                errors = self._rounding.errors(rounded_up(length), (CLS, 0), form)
-                rounded = Rounded([errors] * len(some))
+            some = boxes[at]
+            rounded = self._rounded(form, length, len(some))
             with np.errstate(all="ignore"):  # what is no number fails every comparison
                 regions = self.counts.regions(support, some)
                 gaps[at] = self.margins.gaps(regions, winner[at], used, rounded)
         return gaps
+
+    def gaps_at_vectors(
+        self, support: Support, vectors: Floats, group: Index, winner: Index, wanted: Mask,
+        form: str | None = None, length: int = 0,
+    ) -> Floats:  # fmt: skip
+        """`[vector class]`: the same at single count vectors `[vector letter]`.
+
+        Those of a group and a winner share one box, the smallest around them. It bounds margins by
+        a linear function of what attention adds, which each vector has its own of.
+        """
+        require(self.spec.n_layers == 1, "vectors share a box in one layer")
+        gaps = np.full((len(vectors), self.n_classes), np.nan)
+        order = np.lexsort((winner, group))
+        same = (np.diff(group[order]) == 0) & (np.diff(winner[order]) == 0)
+        apart = np.split(order, np.flatnonzero(~same) + 1) if len(order) else []
+        step = max(1, self._step(2 * (len(support) + 1)) // _PER_BOX)
+        for start in range(0, len(apart), step):
+            self.budget()
+            some = apart[start : start + step]
+            at, sizes = np.concatenate(some), [len(one) for one in some]
+            own, first = np.repeat(np.arange(len(some)), sizes), np.cumsum([0, *sizes[:-1]])
+            labels, rivals = winner[at[first]], np.flatnonzero(wanted[at].any(0))[None]
+            points, rounded = vectors[at], self._rounded(form, length, len(some))
+            hull = np.minimum.reduceat(points, first), np.maximum.reduceat(points, first)
+            with np.errstate(all="ignore"):  # what is no number fails every comparison
+                around, inside = (self._near(support, *ends) for ends in (hull, (points, points)))
+                q, least, off = self.margins.relaxed(around, rounded).lines(labels, rivals)
+                found = down(least[own] - inside.highest_of_each(q, own))
+            tied = self.margins.tied(labels, rivals)[own]
+            gaps[np.ix_(at, rivals[0])] = np.where(tied, 0.0 - off[own], found)
+        return gaps
+
+    def _near(self, support: Support, low: Floats, high: Floats) -> BoxRegions:
+        """Boxes of counts no longer than the longest string in them."""
+        longest = int(high.sum(1).max())
+        boxes = Boxes.of_counts(low, high, self.spec.attend_cls, longest)
+        return self.counts.regions(support, boxes)
+
+    def _rounded(self, form: str | None, length: int, number: int) -> Rounded | None:
+        """What float32 rounds in so many boxes, where it is asked about."""
+        if form is None:
+            return None
+        self._require_float32()
+        errors = self._rounding.errors(rounded_up(length), (CLS, 0), form)
+        return Rounded([errors] * number)
 
     def on_paths(self, sets: Sets, winner: Index, wanted: Mask, float32: bool = False) -> Mask:
         """In which sets of paths a class beats each wanted one (in `float32`, too)."""

@@ -108,7 +108,7 @@ class CountModel:
 
     def shown(
         self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags,
-        form: str | None = None,
+        form: str | None = None, group: Integers | None = None,
     ) -> Flags:  # fmt: skip
         """In which boxes a class beats each wanted one, throughout.
 
@@ -119,13 +119,14 @@ class CountModel:
             winner: `[box]` the class.
             wanted: `[box class]` those it is to beat.
             form: Ask of the float32 model, which is given strings so.
+            group: `[box]` where boxes are single vectors: those of a group are neighbours.
         """
-        gaps = self.gaps(letters, low, high, winner, wanted, form)
+        gaps = self.gaps(letters, low, high, winner, wanted, form, group)
         return np.asarray((self.judge.margins.won(gaps, winner) | ~wanted).all(1))
 
     def gaps(
         self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags,
-        form: str | None = None,
+        form: str | None = None, group: Integers | None = None,
     ) -> Array:  # fmt: skip
         """`[box class]`: below the winner's output minus each wanted one's; NaN if unknown."""
         gaps = np.full((len(low), self.n_classes), np.nan)
@@ -136,6 +137,12 @@ class CountModel:
         try:
             for length in np.unique(reach).tolist():
                 at = np.flatnonzero(reach == length)
+                if group is not None and self.config.n_layers == 1:
+                    gaps[at] = self.judge.gaps_at_vectors(
+                        letters, low[at].astype(float), group[at], winner[at], wanted[at], form,
+                        length,
+                    )  # fmt: skip
+                    continue
                 most = int(longest[at].max(initial=0))
                 ends = low[at].astype(float), high[at].astype(float)
                 boxes = Boxes.of_counts(*ends, self.config.attend_cls, most)

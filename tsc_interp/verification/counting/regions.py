@@ -132,6 +132,7 @@ class _SupportCount:
         size = len(letters)
         # Wrong as a whole (in each way there is), right, or opened and looked into.
         self.boxes = [_Boxes(size) for _ in (*sides[:-1], "right", "opened")]
+        self.waiting: list[tuple[Integers, Integers]] = []
         # Of those looked into: wrong (in each way there is), right, or undecided.
         self.lines = [_Boxes(size) for _ in (*sides[:-1], "right", "undecided")]
 
@@ -151,6 +152,7 @@ class _SupportCount:
                 progress(sum(lattice_points(low[~cut], high[~cut], self.limit).tolist()))
             if cut.any():
                 stack.append(self._halves(low[cut], high[cut]))
+        self._decide_waiting()
         for index, side in enumerate(self.sides):
             self._add_up(index, side)
 
@@ -160,10 +162,10 @@ class _SupportCount:
         small = (ways == OPEN) & ((high - low + 1).prod(axis=1, dtype=np.float64) <= _LEAF)
         self._keep(self.boxes, low, high, ways)
         self.boxes[-1].add(low[small], high[small])
-        points = _points(low[small], high[small], self.limit)
-        asked = self._decide(points)
-        held_bytes = sum(boxes.bytes for boxes in (*self.boxes, *self.lines))
-        self.work.spend_boxes(len(low) + asked, len(points), self.cost, held_bytes)
+        self._spend(len(low), 0)
+        self.waiting.append((low[small], high[small]))
+        if sum(len(some) for some, _ in self.waiting) >= _BATCH:
+            self._decide_waiting()
         return np.asarray((ways == OPEN) & ~small)
 
     def _throughout(self, low: Integers, high: Integers) -> Integers:
@@ -181,25 +183,31 @@ class _SupportCount:
         for way, side in enumerate(self.sides[:-1]):
             self._offer(side, low[ways == way])
 
-    def _decide(self, points: Integers) -> int:
-        """Decide single vectors, neighbours at once where they are alike; how many were asked."""
+    def _decide_waiting(self) -> None:
+        """Decide the single vectors of small boxes, those of a box together."""
+        low, high = (np.concatenate(ends) for ends in zip(*self.waiting, strict=True))
+        self.waiting.clear()
+        points, box = _points(low, high, self.limit)
         if not len(points):
-            return 0
-        guessed, waiting, asked = self.ways.guessed(self.letters, points), [], 0
-        for way in np.unique(guessed).tolist():
-            low, high = _lines(points[guessed == way])
-            asked += len(low)
-            ways = np.full(len(low), way)
-            shown = self.ways.shown(self.letters, low, high, ways)
-            self._keep(self.lines, low[shown], high[shown], ways[shown])
-            waiting.append(_points(low[~shown], high[~shown], self.limit))
-        rest = np.concatenate(waiting)
+            return
+        ways = self.ways.guessed(self.letters, points)
+        shown = self.ways.shown(self.letters, points, points, ways, box)
+        for way in np.unique(ways[shown]).tolist():
+            low, high = _lines(points[shown & (ways == way)])
+            self._keep(self.lines, low, high, np.full(len(low), way))
+        rest = points[~shown]
         if len(rest):
             ways = self.ways.decided(self.letters, rest)
             self._keep(self.lines, rest, rest, ways)
             self.lines[-1].add(rest[ways == OPEN], rest[ways == OPEN])
             self._offer(self.sides[-1], rest[ways == OPEN])
-        return asked + len(rest)
+        # Vectors of several layers share nothing, so each costs what a box costs.
+        alone = len(points) if self.ways.config.n_layers > 1 else 0
+        self._spend(alone + len(rest), len(points))
+
+    def _spend(self, asked: int, points: int) -> None:
+        held_bytes = sum(boxes.bytes for boxes in (*self.boxes, *self.lines))
+        self.work.spend_boxes(asked, points, self.cost, held_bytes)
 
     def _offer(self, side: Side, low: Integers) -> None:
         """A wrong box's first string is its low corner, so the first of all is among those."""
@@ -257,8 +265,8 @@ class _Boxes:
         return self._kept[0]
 
 
-def _points(low: Integers, high: Integers, limit: int) -> Integers:
-    """Every vector in these small boxes, up to the length limit."""
+def _points(low: Integers, high: Integers, limit: int) -> tuple[Integers, Integers]:
+    """Every vector in these small boxes, up to the length limit, and which box it is in."""
     sizes = high - low + 1
     volumes = sizes.prod(axis=1)
     box = np.repeat(np.arange(len(low)), volumes)
@@ -268,7 +276,7 @@ def _points(low: Integers, high: Integers, limit: int) -> Integers:
         index, offset = np.divmod(index, sizes[box, column])
         points[:, column] = low[box, column] + offset
     within: NDArray[np.bool_] = points.sum(axis=1) <= limit
-    return points[within]
+    return points[within], box[within]
 
 
 def _lines(points: Integers) -> tuple[Integers, Integers]:

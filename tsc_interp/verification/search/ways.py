@@ -53,8 +53,14 @@ class Ways(Protocol):
     def likely(self, letters: Support, low: Integers, high: Integers) -> Integers:
         """The way of each whole box, in float64; `OPEN` where it may differ."""
 
-    def shown(self, letters: Support, low: Integers, high: Integers, ways: Integers) -> Flags:
-        """Which boxes are shown to be answered in this way throughout."""
+    def shown(
+        self, letters: Support, low: Integers, high: Integers, ways: Integers,
+        group: Integers | None = None,
+    ) -> Flags:  # fmt: skip
+        """Which boxes are shown to be answered in this way throughout.
+
+        With groups, boxes are single vectors, and those of a group are neighbours.
+        """
 
     def decided(self, letters: Support, vectors: Integers) -> Integers:
         """The way of each count vector, `OPEN` where it cannot be told."""
@@ -91,13 +97,16 @@ class TaskWays:
         won = self.model.judge.margins.won(gaps, answers) | ~self._wanted(answers, labels)
         return np.where(won.all(1), self._ways(answers, labels), OPEN)
 
-    def shown(self, letters: Support, low: Integers, high: Integers, ways: Integers) -> Flags:
+    def shown(
+        self, letters: Support, low: Integers, high: Integers, ways: Integers,
+        group: Integers | None = None,
+    ) -> Flags:  # fmt: skip
         labels, answers = self._corners(letters, low, high)
         winner = np.where(ways == self.wrong, labels, answers if self.wrong == 1 else 1 - labels)
         # A class that is none wins nothing, and no class beats itself.
         sure = (ways >= 0) & (labels >= 0) & ((winner == labels) == (ways == self.wrong))
         winner = np.where(sure, winner, 0)
-        beaten = self.beats(letters, low, high, winner, self._wanted(winner, labels))
+        beaten = self.beats(letters, low, high, winner, self._wanted(winner, labels), group)
         return np.asarray(sure & beaten)
 
     def decided(self, letters: Support, vectors: Integers) -> Integers:
@@ -113,10 +122,11 @@ class TaskWays:
         return ways
 
     def beats(
-        self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags
-    ) -> Flags:
+        self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags,
+        group: Integers | None = None,
+    ) -> Flags:  # fmt: skip
         """In which boxes a class is shown to beat each wanted one."""
-        return self.model.shown(letters, low, high, winner, wanted)
+        return self.model.shown(letters, low, high, winner, wanted, None, group)
 
     def _corners(
         self, letters: Support, low: Integers, high: Integers
@@ -168,9 +178,10 @@ class FloatWays(TaskWays):
         return self.beats(letters, vectors, vectors, labels, wanted).astype(np.int64)
 
     def beats(
-        self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags
-    ) -> Flags:
-        return self.model.shown(letters, low, high, winner, wanted, self.form)
+        self, letters: Support, low: Integers, high: Integers, winner: Integers, wanted: Flags,
+        group: Integers | None = None,
+    ) -> Flags:  # fmt: skip
+        return self.model.shown(letters, low, high, winner, wanted, self.form, group)
 
     def error(self, letters: Support, vector: Sequence[int], label: int) -> float:
         """How much of a margin float32 may lose on a vector."""
@@ -230,11 +241,14 @@ class TwoModels:
             ways = np.where((won | ~model.others(answers)).all(1), ways, OPEN)
         return ways
 
-    def shown(self, letters: Support, low: Integers, high: Integers, ways: Integers) -> Flags:
+    def shown(
+        self, letters: Support, low: Integers, high: Integers, ways: Integers,
+        group: Integers | None = None,
+    ) -> Flags:  # fmt: skip
         answers = [model.guess.answers(letters, low) for model in self._models]
         sure = (ways >= 0) & (_apart(*answers) == ways)
         for model, winner in zip(self._models, answers, strict=True):
-            sure &= model.shown(letters, low, high, winner, model.others(winner))
+            sure &= model.shown(letters, low, high, winner, model.others(winner), None, group)
         return np.asarray(sure)
 
     def decided(self, letters: Support, vectors: Integers) -> Integers:
