@@ -96,6 +96,37 @@ def test_margins_over_boxes_hold_and_points_are_tight(
         assert bounds[1, 0] == pytest.approx(out[1] - out[0], abs=1e-6 * (1 + max(map(abs, out))))
 
 
+@settings(max_examples=25)
+@given(configs(), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_vectors_that_share_a_box_have_their_own_margins(
+    config: ClassifierConfig, seed: int, draw: int
+) -> None:
+    checkpoint = random_checkpoint(config, seed, scale=1.5)
+    judge, rng = judge_of(checkpoint), np.random.default_rng(draw)
+    size = int(rng.integers(1, config.n_letters + 1))
+    support = tuple(sorted(rng.choice(config.n_letters, size, replace=False).tolist()))
+    group, winner = np.array([1, 0, 1, 0, 1]), np.array([1, 0, 0, 1, 1])
+    near = np.floor(10 ** rng.uniform(0, 3, (2, size)))[group]
+    vectors = near + rng.integers(0, 1 + int(10 ** rng.uniform(0, 2)), (len(group), size))
+    wanted = np.ones((len(group), judge.n_classes), dtype=bool)
+    if config.n_layers > 1:
+        with pytest.raises(NotProved):
+            judge.gaps_at_vectors(support, vectors, group, winner, wanted)
+        return
+    bounds = judge.gaps_at_vectors(support, vectors, group, winner, wanted)
+    for row, won, found in zip(vectors.astype(int).tolist(), winner, bounds, strict=True):
+        counts = np.zeros(config.n_letters, dtype=int)
+        counts[list(support)] = row
+        out = np.array(outputs(checkpoint, counts.tolist()))
+        margins, slack = out[won] - out, 1e-9 * (1 + np.abs(out).max())
+        if config.final_norm:  # margins are times its scale then
+            assert not ((found > 0) & (margins < 0)).any()
+            continue
+        assert not (margins < found - slack).any()
+        if not config.d_mlp:
+            assert found == pytest.approx(margins, abs=1e3 * slack)
+
+
 def test_ratios_hold_their_strings() -> None:
     """40 b's and 10 to 20 c's: b weighs 1, CLS 1/40, c between 1/4 and 1/2."""
     checkpoint = load_checkpoint("attend-cls")

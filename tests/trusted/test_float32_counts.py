@@ -46,7 +46,10 @@ def gap(checkpoint: Checkpoint, counts: Any, winner: int, form: str | None) -> f
     ends = np.array([own]), np.array([own])
     boxes = Boxes(*ends, [length], [length])
     found = judge.gaps_in_boxes(support, boxes, np.array([winner]), wanted, form, length)
-    return float(found[0, 1 - winner])
+    point, none, winners = ends[0][:, 1:], np.zeros(1, dtype=np.int64), np.array([winner])
+    at_once = judge.gaps_at_vectors(support, point, none, winners, wanted, form, length)
+    # Both are below the margin: the larger has to be, too.
+    return float(np.fmax(found, at_once)[0, 1 - winner])
 
 
 @pytest.mark.parametrize("config", ROUNDED[::2], ids=lambda config: config.key()[:6])

@@ -180,7 +180,7 @@ class BoxRegions:
         values, (groups, rows, d) = self.values[:, 0], q.shape
         turned = Span(np.swapaxes(values.low, 1, 2), np.swapaxes(values.high, 1, 2))
         along = Span.exact(q.reshape(-1, d)) @ turned
-        shape = (len(values.low), groups, rows, -1)
+        shape = (*values.low.shape[:1], groups, rows, values.low.shape[1])
         scores = Span(along.low.reshape(shape), along.high.reshape(shape))[:, own]
         weights = Span(self.weights.low, self.weights.high)[:, :, None]
         return ((scores * weights).total() * weights.total().inverse()).total(0).high
