@@ -144,14 +144,14 @@ TASKS = [ContainsAll(letters="a"), ContainsAll(letters="ab"), AtLeast(letter="b"
 
 
 def by_strings(checkpoint: Checkpoint, max_length: int) -> dict[str, Counter]:
-    """Every string, one by one, its sign from `arb`."""
-    config, exact = checkpoint.config, CountModel(checkpoint).exact
+    """Every string, one by one, its answer in balls."""
+    config, model = checkpoint.config, CountModel(checkpoint)
 
     @cache
     def judged(counts: tuple[int, ...]) -> tuple[bool, bool]:
-        sign = exact.sign(counts)
-        assert sign is not None
-        return sign > 0, bool(config.task.labels(np.array(counts)))
+        answer = model.answer(counts)
+        assert answer is not None
+        return answer == 1, bool(config.task.labels(np.array(counts)))
 
     wrong: dict[str, Counter] = {"false_positives": Counter(), "false_negatives": Counter()}
     for length in range(1, max_length + 1):
