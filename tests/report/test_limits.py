@@ -70,7 +70,9 @@ def test_a_report_searches_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     times, search = [], searched.search_supports
     monkeypatch.setattr(searched, "_known", {})
-    monkeypatch.setattr(searched, "search_supports", lambda *a: times.append(1) or search(*a))
+    monkeypatch.setattr(
+        searched, "search_supports", lambda *a, **k: times.append(1) or search(*a, **k)
+    )
     report = tsc.analyze("generalization-errors", ["ab"], probes=["cone"])
     assert "up to 66 letters is proved right" in report.findings[0].text
     assert len(times) == 1

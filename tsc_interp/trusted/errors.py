@@ -30,6 +30,15 @@ class NotProved(TscError):
     exit_code = 3
 
 
+class LeavesNotProved(NotProved):
+    """Leaves of a tree do not hold what they say; whoever writes the tree may leave them open."""
+
+    def __init__(self, problem: str, leaves: list[int]) -> None:
+        """`leaves` by their numbers in the tree, from 0."""
+        super().__init__(f"rejected: {problem}")
+        self.leaves = leaves
+
+
 def require(holds: bool, problem: str) -> None:
     """Raise `NotProved` with the problem, unless it holds."""
     if not holds:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tsc_interp.trusted.budget import Budget
-from tsc_interp.trusted.errors import require
+from tsc_interp.trusted.errors import LeavesNotProved, require
 from tsc_interp.trusted.judge import Judge
 from tsc_interp.trusted.language import whole
 from tsc_interp.trusted.margins import Index, Mask
@@ -99,11 +99,12 @@ class TableParts:
         some = table.of_labels(labels)
         size = self.at_once(some)
         layouts = [Layout(stage) for stage in some.stages]
-        leaves = path_leaves(part["tree"], some, self.n_classes, self.budget)
+        leaves, first = path_leaves(part["tree"], some, self.n_classes, self.budget), 0
         while batch := list(islice(leaves, size)):
             columns = zip(*(masks for _, masks in batch), strict=True)
             sets = Sets(some, [np.stack(column) for column in columns], layouts)
-            self._batch(tally, [leaf for leaf, _ in batch], sets)
+            self._batch(tally, [leaf for leaf, _ in batch], sets, first)
+            first += len(batch)
 
     def at_once(self, table: Trellis) -> int:
         """How many leaves fit into the memory that is allowed; at least one has to."""
@@ -111,13 +112,18 @@ class TableParts:
         self.budget(width * _FIRST_LEAF)
         return max(1, min(4096, self.budget.memory // 2 // (width * _PER_SLOT)))
 
-    def _batch(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets) -> None:
+    def _batch(self, tally: Tally, leaves: Sequence[Leaf], sets: Sets, first: int) -> None:
         require(bool(sets.has_paths.all()), "a cut leaves inputs on both sides")
         counts, labels, shown = sets.counts(), sets.labels(), self.shown(sets, leaves)
+        said = np.array([leaf.kind in ("is", "wrong", "apart") for leaf in leaves])
+        missing = np.flatnonzero(said & ~shown).tolist()
+        if missing:
+            count, leaf = counts[missing[0]], leaves[missing[0]]
+            problem = f"a leaf of {count:,} inputs is not proved {leaf.kind}"
+            raise LeavesNotProved(problem, [first + number for number in missing])
         failing = np.zeros(len(leaves), dtype=bool)
         for i, (leaf, count) in enumerate(zip(leaves, counts, strict=True)):
-            if leaf.kind in ("is", "wrong", "apart"):
-                require(bool(shown[i]), f"a leaf of {count:,} inputs is not proved {leaf.kind}")
+            if said[i]:
                 failing[i] = leaf.kind != "is" or not (self.pair or leaf.classes[0] == labels[i])
                 tally.add(not failing[i], count, leaf.float32)
             elif leaf.kind == "each":

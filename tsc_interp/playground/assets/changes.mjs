@@ -112,7 +112,8 @@ function readHow(given) {
   const how = read?.(parts);
   if (!how) throw new ChangeProblem(`${pythonRepr(given)} is no change this page makes; it makes ${EXAMPLES}`);
   const numbers = how.vector ?? (name === "scale" ? [how.factor] : parts);
-  return { ...how, text: numbers.length > 0 ? `${name}(${numbers.join(", ")})` : name };
+  const written = name === "from" ? "mean" : name; // one string is a mean, too
+  return { ...how, text: numbers.length > 0 ? `${written}(${numbers.join(", ")})` : written };
 }
 
 /** Why this cannot be done to that, if it cannot. */

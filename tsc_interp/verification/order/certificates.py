@@ -12,8 +12,9 @@ from time import monotonic
 from typing import Any
 
 from tsc_interp.checkpoints.checkpoint import Checkpoint
+from tsc_interp.errors import UnsupportedError
 from tsc_interp.telling import say
-from tsc_interp.trusted.errors import NotProved
+from tsc_interp.trusted.errors import LeavesNotProved, NotProved
 from tsc_interp.trusted.replay import Replay, sealed
 from tsc_interp.trusted.replay_tables import TableParts
 from tsc_interp.trusted.trees import Leaf, Node, mask_text
@@ -51,6 +52,11 @@ def certify_order(
     Raises:
         UnsupportedError: where the trusted base does not know this kind of model.
     """
+    if checkpoint.config.n_layers > 1:
+        raise UnsupportedError(
+            "a proof about a model that sees order is for one layer, and this one has "
+            f"{checkpoint.config.n_layers} layers; verify decides it without a proof"
+        )
     deadline = monotonic() + seconds
     if parts is None:
 
@@ -94,17 +100,25 @@ def nodes(found: Found, float32: bool) -> Iterator[Node]:
 
 
 def derive(parts: TableParts, part: dict[str, Any], deadline: float) -> None:
-    """Add a part to what is proved; in too little time, as one that is open."""
+    """Add a part to what is proved; what does not hold again, or in too little time, is open.
+
+    How close a bound is depends a little on the sets that are bounded with it, so a leaf that the
+    search closed need not hold in another company.
+    """
     before = deepcopy((parts.tallies, parts.seen))
     parts.budget.seconds = max(deadline - monotonic(), 0.0)
     parts.budget.restart()
-    try:
-        parts.add(part)
-    except NotProved:
-        if monotonic() < deadline:
-            raise
-        parts.tallies, parts.seen = before
-        parts.budget.seconds = float("inf")
-        parts.budget.restart()
-        part["tree"] = [Leaf("open").node()]
-        parts.add(part)
+    leaves = [number for number, node in enumerate(part["tree"]) if node[0] != "cut"]
+    while True:
+        try:
+            return parts.add(part)
+        except LeavesNotProved as error:
+            for leaf in error.leaves:
+                part["tree"][leaves[leaf]] = Leaf("open").node()
+        except NotProved:
+            if monotonic() < deadline:
+                raise
+            part["tree"] = [Leaf("open").node()]
+            parts.budget.seconds = float("inf")
+            parts.budget.restart()
+        parts.tallies, parts.seen = deepcopy(before)
