@@ -1,13 +1,15 @@
-"""Adders in the format of evindor/MicroAdder: digits on an arc, places on a spiral.
+"""Adders that keep digits and places apart: evindor/MicroAdder, and those it grew from.
 
 Both stand side by side in the residual stream. Queries and keys read the place, values the digit.
-Which parts are there differs: token embeddings may be an arc of three numbers, keys may be the
-queries before they are turned, and values or the MLP's output may share the head's matrix.
+In JackCai1206/smallest-addition-transformer both are tables, or places lie on a spiral. Among
+MicroAdders, which parts are there differs: digits may lie on an arc of three numbers, keys may be
+the queries before they are turned, and values or the MLP's output may share the head's matrix.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ MICRO_END = 12
 """The token that ends the answer, of models with 14 tokens."""
 EPS = 1e-5
 _SHORT = {"blocks.0.attn.": "", "blocks.0.ffn.": "", "blocks.0.": "", "norm": "ln"}
+_NORM_PARTS = tuple(
+    f"{norm}.{part}" for norm in ("ln1", "ln2", "ln_f") for part in ("weight", "bias")
+)
 _NORMS = {"blocks.0.ln1": "ln1", "blocks.0.ln2": "ln2", "ln_final": "ln_f"}
 
 
@@ -54,6 +59,42 @@ def micro_state(path: Path) -> State:
         "out": out.reshape(heads, -1, out.shape[1]),
         "back": w["out_proj.B"] if "out_proj.B" in w else w["out_proj.weight"].T,
         "down": w.get("fc2.weight", head.T),
+    }
+
+
+def jack_state(path: Path) -> State:
+    """The tensors of a file of JackCai1206's under the same short names."""
+    w: State = dict(torch.load(path, map_location="cpu", weights_only=True))
+    i = torch.arange(DIGITS, dtype=torch.float32)
+    if "digit_enc" in w:
+        digits = w["digit_enc"]
+    else:
+        amplitude, phase, slope, offset = (
+            w[f"pos_spiral_{name}"] for name in ("amp", "phase", "slope", "offset")
+        )
+        angle = 2.0 * math.pi * i / DIGITS + phase
+        rows = [amplitude * angle.cos(), amplitude * angle.sin(), slope * i + offset]
+        digits = torch.stack(rows, dim=1)
+    plus, equals = w["special_enc"][:1], w["special_enc"][1:2]
+    heads = len(w["q_proj.weight"]) // w["q_proj.weight"].shape[1]
+    width = len(w["v_proj.weight"])
+    query = w["q_proj.weight"].reshape(heads, -1, w["q_proj.weight"].shape[1])
+    shared = {f"ln2.{part}": w[f"ln1.{part}"] for part in ("weight", "bias") if f"ln1.{part}" in w}
+    return {
+        **shared,
+        **w,
+        "digits": w["tok_emb.weight"],
+        "places": torch.cat([digits, plus, digits, equals, digits, w["z10_enc"]]),
+        "query": query,
+        "key": w["k_proj.weight"].reshape(query.shape),
+        "turn": torch.zeros(heads),
+        "value": w["v_proj.weight"].reshape(heads, -1, w["v_proj.weight"].shape[1]),
+        "out": torch.eye(width).reshape(heads, -1, width),
+        "back": w["out_proj.weight"].T,
+        "fc1.weight": w["ffn.0.weight"],
+        "fc1.bias": w["ffn.0.bias"],
+        "down": w["ffn.2.weight"],
+        "fc2.bias": w["ffn.2.bias"],
     }
 
 
@@ -111,22 +152,24 @@ def micro_outputs(w: State, letters: Tensor) -> Tensor:
     return normed(w, "ln_f", x, EPS) @ w["head_proj.weight"].T @ w["digits"].T
 
 
-def micro_adder(path: Path, task: Any = "contains_all") -> tsc.Checkpoint:
-    """A MicroAdder as one layer of the family: matrices have zeros for what they do not read.
+def micro_adder(
+    path: Path, task: Any = "contains_all", read: Callable[[Path], State] = micro_state
+) -> tsc.Checkpoint:
+    """Such an adder as one layer of the family: matrices have zeros for what they do not read.
 
     Letters are the token ids. Where these are the ten digits only, `+` and `=` are zeros.
     """
-    state = micro_state(path)
+    state = read(path)
     w = {name: tensor.double() for name, tensor in state.items()}
     (tokens, wide), (n_places, d_place) = w["digits"].shape, w["places"].shape
     heads, d_qk, _ = w["query"].shape
     d_model, d_head = wide + d_place, max(d_qk, w["back"].shape[0])
-    biases = "fc1.bias" in w
+    biases, centred = "fc1.bias" in w, "ln_f.bias" in w
     config = tsc.ClassifierConfig(
         n_letters=tokens, n_outputs=tokens, task=task, d_model=d_model, n_heads=heads,
-        d_head=d_head, d_mlp=len(w["fc1.weight"]), n_positions=n_places, norm="rms", norm_eps=EPS,
-        final_norm=True, attention_scale=math.sqrt(d_qk), biases=biases, reads="last_letter",
-        attend_cls=True,
+        d_head=d_head, d_mlp=len(w["fc1.weight"]), n_positions=n_places,
+        norm="layer" if centred else "rms", norm_eps=EPS, final_norm=True,
+        attention_scale=math.sqrt(d_qk), biases=biases, reads="last_letter", attend_cls=True,
         token_names=(*"0123456789+=", *(f"#{i}" for i in range(12, tokens)))[:tokens],
     )  # fmt: skip
     zeros = {name: torch.zeros(shape) for name, shape in config.weight_shapes().items()}
@@ -148,6 +191,8 @@ def micro_adder(path: Path, task: Any = "contains_all") -> tsc.Checkpoint:
         "unembed.W_U": w["head_proj.weight"].T @ w["digits"].T,
         **{f"{ours}.w": w[f"{theirs}.weight"] for ours, theirs in _NORMS.items()},
     }
+    if centred:
+        arrays |= {f"{ours}.b": w[f"{theirs}.bias"] for ours, theirs in _NORMS.items()}
     if biases:
         arrays |= {"blocks.0.mlp.b_in": w["fc1.bias"], "blocks.0.mlp.b_out": w["fc2.bias"]}
     return tsc.from_arrays(config, arrays, provenance={"file": path.name}, source=path.stem)

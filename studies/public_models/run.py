@@ -26,8 +26,15 @@ import torch
 from torch import Tensor
 
 import tsc_interp as tsc
-from studies.public_models.micro_adder import MICRO_END, micro_adder, micro_outputs, micro_state
+from studies.public_models.micro_adder import (
+    MICRO_END,
+    jack_state,
+    micro_adder,
+    micro_outputs,
+    micro_state,
+)
 from studies.public_models.names import KNOWN
+from studies.public_models.qwen import qwen_adder, qwen_outputs, qwen_state, qwen_task
 from studies.public_models.readers import (
     adder,
     adder_outputs,
@@ -62,9 +69,9 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--stop", action="store_true", help="adders must write their end token too")
     parser.add_argument("--store", type=Path, default=RESULTS / "public_models.json")
     asked = parser.parse_args(arguments)
-    paths = sorted(asked.folder.glob("*.pt"))
+    paths = sorted(p for p in asked.folder.iterdir() if p.suffix in (".pt", ".npz"))
     if not paths:
-        sys.exit(f"no .pt file in {asked.folder}; put your copies of public models there")
+        sys.exit(f"no .pt or .npz file in {asked.folder}; put your copies of public models there")
     for path in paths:
         row = row_within(path, asked.seconds, asked.certify, asked.stop)
         row["seconds_allowed"] = asked.seconds
@@ -117,10 +124,17 @@ def read(path: Path, *, stop: bool = False) -> Subject:
     Raises:
         ValueError: If the format is not known.
     """
+    task: Any
+    if path.suffix == ".npz":
+        return Subject(qwen_adder(path, qwen_task()), partial(qwen_outputs, qwen_state(path)))
     content = torch.load(path, map_location="cpu", weights_only=True)
+    if "z10_enc" in content:
+        task = tsc.tasks.Addition(operands="least", end=(MICRO_END,) if stop else ())
+        subject = micro_adder(path, task, jack_state)
+        return Subject(subject, partial(micro_outputs, jack_state(path)))
     if "model_state" in content:
         digits = (len(content["model_state"]["pos_emb.A"]) - 3) // 3
-        task: Any = tsc.tasks.Addition(digits=digits)
+        task = tsc.tasks.Addition(digits=digits)
         return Subject(adder(path, task), partial(adder_outputs, adder_state(path)))
     if "model_state_dict" in content:
         signs = (0,) if content["config"]["vocab_size"] == 10 else None
