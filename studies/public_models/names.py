@@ -7,6 +7,8 @@ from __future__ import annotations
 
 _YINGLUNZ = "yinglunz/A-456-Parameter-Transformer-Solves-10-Digit-Addition"
 _REZABYT, _EVINDOR = "rezabyt/digit-addition-311p", "evindor/MicroAdder"
+_STAGHADO = "staghado/minimal-ten-digit-addition-transformer"
+_JACKCAI = "JackCai1206/smallest-addition-transformer"
 _ARENA = "callummcdougall/ARENA_2.0"
 _BOARD = "10,010 of 10,010"
 Known = dict[str, str | int | None]
@@ -34,6 +36,21 @@ KNOWN: dict[str, Known] = {
     "7151fc8550cb37ad": _known("MicroAdder 74", _EVINDOR, 74, _BOARD),
     "c42d99bc1aee9238": _known("MicroAdder 67", _EVINDOR, 67, _BOARD),
     "a089a4f3c299e2d3": _known("MicroAdder 57", _EVINDOR, 57, _BOARD),
+    "787287568145252e": _known("staghado 122", _STAGHADO, 122, "10,005 of 10,010"),
+    "0b40cefb1107fa66": _known("staghado 122, L-BFGS", _STAGHADO, 122, "100 %"),
+    "6f4bb08136580bf2": _known("staghado 137", _STAGHADO, 137, "99.73 %"),
+    "d9eb08b1663a757c": _known("staghado 137, L-BFGS", _STAGHADO, 137, "100 %"),
+    "9aaf627d110d088f": _known("staghado 146", _STAGHADO, 146, "99.98 %"),
+    "0dba352fd888c296": _known("staghado 146, L-BFGS", _STAGHADO, 146, "100 %"),
+    "6c3c23335dde2bb5": _known("staghado 155", _STAGHADO, 155, "99.92 %"),
+    "92704cb8ca9eb58c": _known("staghado 155, L-BFGS", _STAGHADO, 155, "100 %"),
+    "c86b1a482105a628": _known("staghado 173", _STAGHADO, 173, "99.93 %"),
+    "1a506df712658a5c": _known("staghado 200", _STAGHADO, 200, "99.99 %"),
+    "f8a1add47cf1795c": _known("staghado 228", _STAGHADO, 228, "100 %"),
+    "47aac503503d4b6e": _known("JackCai 234", _JACKCAI, 234, None),
+    "da31499966a297b8": _known("JackCai 248", _JACKCAI, 248, None),
+    "ce210b92c769e13d": _known("JackCai 242", _JACKCAI, 242, "99.07 %"),
+    "c10193659fe962dd": _known("JackCai 260", _JACKCAI, 260, "100.00 %"),
     "0acc75629bf0dd3e": _known("cumulative sum", _ARENA, None, None),
     "2e02564bcfab9028": _known("palindromes", _ARENA, None, None),
     "cb0acba5159758ba": _known("brackets", _ARENA, None, None),

@@ -237,18 +237,22 @@ def brute_force(subject: Subject, count: int = SAMPLE) -> Row:
 
 def _sums(task: Any, count: int, draw: torch.Generator) -> Tensor:
     """Random pairs with their sum, as the model reads them, `[count pos]`."""
-    n, base = task.digits, task.base
-    a, b = (torch.randint(0, base, (count, n), generator=draw) for _ in range(2))
-    total, carry = torch.zeros(count, n + 1, dtype=torch.int64), torch.zeros(count).long()
-    for i in range(n):
-        place = a[:, i] + b[:, i] + carry
-        total[:, i], carry = place % base, place // base
-    total[:, n] = carry
-    signs = [base if task.plus is None else task.plus[0], base + 1 if task.equals is None else 0]
-    plus, equals = (torch.full((count, 1), sign) for sign in signs)
-    if task.operands == "most":
-        a, b = a.flip(1), b.flip(1)
-    return torch.cat([a, plus, b, equals, total], dim=1)
+    width = task.digits + task.carry_digit
+    places = {task.place_name(place): place for place in range(task.prompt_length + width)}
+    letters = torch.zeros(count, task.prompt_length + task.n_steps, dtype=torch.int64)
+    for place, letter in task.whole().fixed:
+        letters[:, place] = letter
+    carry = torch.zeros(count, dtype=torch.int64)
+    for i in range(task.digits):
+        a, b = torch.randint(0, task.base, (2, count), generator=draw)
+        total = a + b + carry
+        letters[:, places[f"a{i}"]], letters[:, places[f"b{i}"]] = a, b
+        letters[:, places[f"s{i}"]], carry = total % task.base, total // task.base
+    if task.carry_digit:
+        letters[:, places[f"s{task.digits}"]] = carry
+    if task.end:
+        letters[:, -len(task.end) :] = torch.tensor(task.end)
+    return letters
 
 
 def certified(subject: Subject, seconds: float) -> Row:
