@@ -21,8 +21,9 @@ def first(row: Row) -> str:
         return "—"
     found = "" if row["first_is_first"] else " (found first)"
     if wrong.get("step") is None:
-        return f"`{' '.join(wrong['tokens'])}` → class {replay['answer']}{found}"
-    return f"`{''.join(replay['prompt'])}` → {''.join(reversed(replay['written']))}{found}"
+        return f"<code>{' '.join(wrong['tokens'])}</code> → class {replay['answer']}{found}"
+    first, second = replay["pair"]
+    return f"<code>{first} + {second}</code> → {''.join(reversed(replay['written']))}{found}"
 
 
 def covers(row: Row) -> bool:
@@ -46,23 +47,28 @@ def left(row: Row) -> str:
 
 
 # --8<-- [start:table]
-undecided = any(int(row["undecided"]) for row in decided)
-columns = ["model", "claimed right", "wrong, exactly", "first wrong, replayed", "certificate"]
-columns += ["undecided"] * undecided
-print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-for row in sorted(decided, key=lambda row: -int(row["wrong"])):
-    made = row["certificate"]
-    size = f"{made['compressed_bytes'] / 1000:,.1f}&nbsp;kB" if made and covers(row) else "—"
-    inputs = power(float(row["inputs"]), 1)
+columns = ["model", "numbers", "claimed right", "wrong, exactly", "undecided"]
+columns += ["first wrong, replayed", "seconds", "proof", "SHA-256"]
+print('<div class="scrolls"><table class="sortable"><thead><tr>')
+print("".join(f"<th>{name}</th>" for name in columns))
+print("</tr></thead><tbody>")
+for row in sorted(decided, key=lambda row: (row["undecided"] != "0", -int(row["wrong"]))):
+    made = row["certificate"] if row["certificate"] and covers(row) else None
+    size = f"{made['compressed_bytes'] / 1000:,.1f}&nbsp;kB" if made else "—"
+    wrong = "0" if row["wrong"] == "0" else f"{int(row['wrong']):,}"
     cells = [
-        row["name"],
-        (row.get("claimed") or "—").replace(" ", "&nbsp;"),
-        f"{int(row['wrong']):,} of&nbsp;{inputs}",
-        first(row),
-        size,
-        *[left(row)] * undecided,
+        (row["name"], row["name"]),
+        (row["numbers"], f"{row['numbers']:,}"),
+        (row.get("claimed") or "", (row.get("claimed") or "—").replace(" ", "&nbsp;")),
+        (row["wrong"], f"{wrong} of&nbsp;{power(float(row['inputs']), 1)}"),
+        (row["undecided"], left(row)),
+        ("", first(row)),
+        (row["search_seconds"], f"{row['search_seconds']:.0f}"),
+        (made["compressed_bytes"] if made else 0, size),
+        (row["sha256"], f"<code>{row['sha256'][:8]}</code>"),
     ]
-    print(f"| {' | '.join(cells)} |")
+    print("<tr>" + "".join(f'<td data-sort="{key}">{cell}</td>' for key, cell in cells) + "</tr>")
+print("</tbody></table></div>")
 # --8<-- [end:table]
 
 # --8<-- [start:others]

@@ -189,12 +189,18 @@ def replayed(subject: Subject, wrong: Any) -> Row | None:
         prompt = letters[:, : task.prompt_length]
         written = greedy(subject.outputs, prompt, task.n_steps)[0].tolist()
         return {
-            "prompt": [names[i] for i in prompt[0].tolist()],
+            "pair": [number_at(task, prompt[0].tolist(), which) for which in "ab"],
             "written": [names[i] for i in written],
             "agrees": written[wrong.step] == wrong.answer,
         }
     answer = int(subject.outputs(letters)[0, -1].argmax())
     return {"answer": answer, "agrees": answer == wrong.answer}
+
+
+def number_at(task: Any, prompt: list[int], which: str) -> int:
+    """The first or second number (`a` or `b`) of a prompt."""
+    digits = {task.place_name(place): digit for place, digit in enumerate(prompt)}
+    return sum(digits[f"{which}{i}"] * int(task.base) ** i for i in range(task.digits))
 
 
 @torch.no_grad()
