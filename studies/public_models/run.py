@@ -1,9 +1,8 @@
 """`python -m studies public_models FOLDER`: how many inputs public models get wrong, exactly.
 
 FOLDER holds your own copies of files that other people published; nothing is bundled. Every file
-whose format is known is verified within `SECONDS`, one of its wrong inputs is replayed by a plain
-forward pass in float32, and a certificate is made and checked within `CERTIFY`. Times are CPU
-seconds. Rows go to `studies/results/public_models.json`, and the page "Exactly how good is it?" is
+whose format is known is verified within `SECONDS`, with a proof that is then checked, and one of
+its wrong inputs is replayed by a plain forward pass in float32. Times are CPU seconds. Rows go to `studies/results/public_models.json`, and the page "Exactly how good is it?" is
 made from them.
 """
 
@@ -46,7 +45,7 @@ from studies.public_models.readers import (
 from studies.tables import RESULTS, Row
 from tsc_interp.errors import TscError
 
-SECONDS, CERTIFY, SAMPLE, BATCH = 30.0, 60.0, 20_000, 1000
+SECONDS, SAMPLE, BATCH = 60.0, 20_000, 1000
 Outputs = Callable[[Tensor], Tensor]
 
 
@@ -64,8 +63,7 @@ def main(arguments: list[str]) -> None:
     """Verify the files of a folder, print a line for each, and store the rows."""
     parser = argparse.ArgumentParser(prog="python -m studies public_models", description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="to search, per model")
-    parser.add_argument("--certify", type=float, default=CERTIFY, help="per certificate; 0: none")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="per model, proof included")
     parser.add_argument("--stop", action="store_true", help="adders must write their end token too")
     parser.add_argument("--store", type=Path, default=RESULTS / "public_models.json")
     asked = parser.parse_args(arguments)
@@ -73,18 +71,18 @@ def main(arguments: list[str]) -> None:
     if not paths:
         sys.exit(f"no .pt or .npz file in {asked.folder}; put your copies of public models there")
     for path in paths:
-        row = row_within(path, asked.seconds, asked.certify, asked.stop)
+        row = row_within(path, asked.seconds, asked.stop)
         row["seconds_allowed"] = asked.seconds
         print(line(row), flush=True)
         keep(asked.store, row)
 
 
-def row_within(path: Path, seconds: float, certify: float, stop: bool = False) -> Row:
+def row_within(path: Path, seconds: float, stop: bool = False) -> Row:
     """`row_of` in a process of its own, which is ended if it takes far longer than it may."""
-    limit = 2 * (seconds + 2 * certify) + 60
+    limit = 4 * seconds + 60
     with get_context("spawn").Pool(1) as pool:  # ends its process when it is left
         try:
-            return pool.apply_async(row_of, (path, seconds, certify, stop)).get(limit)
+            return pool.apply_async(row_of, (path, seconds, stop)).get(limit)
         except TimeoutError:
             return identity(path) | {"refused": f"no verdict within {limit:.0f} s"}
 
@@ -103,7 +101,7 @@ def identity(path: Path) -> Row:
     return {"file": path.name, "sha256": key, **KNOWN.get(key, {"name": path.stem})}
 
 
-def row_of(path: Path, seconds: float, certify: float, stop: bool = False) -> Row:
+def row_of(path: Path, seconds: float, stop: bool = False) -> Row:
     """Everything the table says about one file; `refused` says why there is no more."""
     row = identity(path)
     try:
@@ -111,7 +109,7 @@ def row_of(path: Path, seconds: float, certify: float, stop: bool = False) -> Ro
     except (TscError, KeyError, ValueError) as error:
         return row | {"refused": f"{type(error).__name__}: {error}"}
     answer = {"specification": "digits and stop"} if stop else {}
-    return row | answer | measured(subject, seconds, certify)
+    return row | answer | measured(subject, seconds)
 
 
 def read(path: Path, *, stop: bool = False) -> Subject:
@@ -152,10 +150,10 @@ def read(path: Path, *, stop: bool = False) -> Subject:
     raise ValueError("a format this study does not know; readers.py lists them")
 
 
-def measured(subject: Subject, seconds: float, certify: float) -> Row:
-    """Search, replay, certificate and brute force, each with its CPU seconds."""
+def measured(subject: Subject, seconds: float) -> Row:
+    """Search with its proof, check, replay and brute force, each with its CPU seconds."""
     checkpoint, started = subject.checkpoint, _cpu()
-    verdict: Any = tsc.verify(checkpoint, lengths=subject.lengths, seconds=seconds)
+    verdict: Any = tsc.verify(checkpoint, lengths=subject.lengths, seconds=seconds, certify=True)
     row: Row = {
         "numbers": checkpoint.n_parameters,
         "inputs": str(verdict.inputs),
@@ -169,7 +167,7 @@ def measured(subject: Subject, seconds: float, certify: float) -> Row:
     }
     row["replay"] = replayed(subject, verdict.first_wrong)
     row["brute_force"] = brute_force(subject)
-    row["certificate"] = certified(subject, certify) if certify else None
+    row["certificate"] = checked(checkpoint, verdict.certificate.document)
     return row
 
 
@@ -261,20 +259,15 @@ def _sums(task: Any, count: int, draw: torch.Generator) -> Tensor:
     return letters
 
 
-def certified(subject: Subject, seconds: float) -> Row:
-    """A certificate of the same inputs, and the independent checker's time for it."""
-    started = _cpu()
-    made: Any = tsc.certify(subject.checkpoint, lengths=subject.lengths, seconds=seconds)
-    making = _cpu() - started
-    text = json.dumps(made.document).encode()
-    started = _cpu()
-    tsc.check(made.document, subject.checkpoint)
+def checked(checkpoint: tsc.Checkpoint, document: Row) -> Row:
+    """The proof's size, and the time to check it."""
+    text, started = json.dumps(document).encode(), _cpu()
+    tsc.check(document, checkpoint)
     return {
         "bytes": len(text),
         "compressed_bytes": len(gzip.compress(text, mtime=0)),
-        "making_seconds": round(making, 1),
         "checking_seconds": round(_cpu() - started, 1),
-        "conclusion": {"parts": made.document["conclusion"]["tables"]},
+        "conclusion": {"parts": document["conclusion"]["tables"]},
     }
 
 
