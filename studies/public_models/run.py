@@ -2,8 +2,8 @@
 
 FOLDER holds your own copies of files that other people published; nothing is bundled. Every file
 whose format is known is verified within `SECONDS`, with a proof that is then checked, and one of
-its wrong inputs is replayed by a plain forward pass in float32. Times are CPU seconds. Rows go to `studies/results/public_models.json`, and the page "Exactly how good is it?" is
-made from them.
+its wrong inputs is replayed by a plain forward pass in float32. Times are CPU seconds. Rows go to
+`studies/results/public_models.json`, and the page "Exactly how good is it?" is made from them.
 """
 
 from __future__ import annotations
