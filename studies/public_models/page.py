@@ -55,13 +55,15 @@ print("</tr></thead><tbody>")
 for row in sorted(decided, key=lambda row: (row["undecided"] != "0", -int(row["wrong"]))):
     made = row["certificate"] if row["certificate"] and covers(row) else None
     size = f"{made['compressed_bytes'] / 1000:,.1f}&nbsp;kB" if made else "—"
-    at_least = "" if row["undecided"] == "0" else "at least "
+    wrong = f"{int(row['wrong']):,} of&nbsp;{power(float(row['inputs']), 1)}"
+    if row["undecided"] != "0":
+        wrong = f"at least {wrong}" if row["wrong"] != "0" else "none found"
     sample = row["brute_force"]
     cells = [
         (row["name"], row["name"]),
         (row["numbers"], f"{row['numbers']:,}"),
         (row.get("claimed") or "", (row.get("claimed") or "—").replace(" ", "&nbsp;")),
-        (row["wrong"], f"{at_least}{int(row['wrong']):,} of&nbsp;{power(float(row['inputs']), 1)}"),
+        (row["wrong"], wrong),
         (row["undecided"], left(row)),
         (sample["wrong"], f"{sample['wrong']:,} of&nbsp;{sample['sample']:,}"),
         ("", first(row)),
