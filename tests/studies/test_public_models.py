@@ -12,8 +12,14 @@ import torch
 import tsc_interp as tsc
 from studies.__main__ import main
 from studies.public_models.micro_adder import micro_adder, micro_outputs, micro_state
-from studies.public_models.run import keep, line, read, row_of
-from tests.studies.tiny_adders import cumulative_file, micro_file, one_digit_file
+from studies.public_models.run import _sums, keep, line, read, row_of
+from tests.studies.tiny_adders import (
+    cumulative_file,
+    jack_file,
+    micro_file,
+    one_digit_file,
+    qwen_file,
+)
 
 DIGITS = range(10)
 
@@ -30,10 +36,10 @@ def test_a_file_is_counted_and_replayed(tmp_path: Path) -> None:
         if answers != [total % 10, total // 10]:
             wrong.add((a, b))
     assert 0 < len(wrong) < 100
-    row = row_of(path, seconds=600, certify=0)
+    row = row_of(path, seconds=600)
     assert (row["inputs"], row["wrong"], row["undecided"]) == ("100", str(len(wrong)), "0")
     a, b = min(wrong)
-    assert "".join(row["replay"]["prompt"]) == f"{a}+{b}="
+    assert row["replay"]["pair"] == [a, b]
     assert row["replay"]["agrees"]
     share = row["brute_force"]["wrong"] / row["brute_force"]["sample"]
     assert share == pytest.approx(len(wrong) / 100, abs=0.03)
@@ -41,7 +47,7 @@ def test_a_file_is_counted_and_replayed(tmp_path: Path) -> None:
 
 
 def test_a_certificate_says_the_same_as_the_search(tmp_path: Path) -> None:
-    row = row_of(cumulative_file(tmp_path / "sums.pt"), seconds=600, certify=600)
+    row = row_of(cumulative_file(tmp_path / "sums.pt"), seconds=600)
     made = row["certificate"]
     assert row["inputs"] == "12"  # strings of one and two letters out of three
     assert 0 < int(row["wrong"]) < 12
@@ -59,10 +65,40 @@ def test_a_micro_adder_reads_as_its_plain_forward_pass(tmp_path: Path) -> None:
     assert plain.abs().max() > 0.1
 
 
+@pytest.mark.parametrize("name", ["jack.pt", "spiral.pt"])
+def test_an_adder_of_tables_or_a_spiral_reads_as_its_plain_forward_pass(
+    tmp_path: Path, name: str
+) -> None:
+    path = jack_file(tmp_path / name, spiral=name == "spiral.pt")
+    letters = torch.randint(0, 14, (9, 33), generator=torch.Generator().manual_seed(1))
+    subject = read(path)
+    found = tsc.load(subject.checkpoint)(letters + 2)
+    plain = subject.outputs(letters)[:, -1]
+    assert torch.allclose(found, plain, atol=1e-4)
+    assert plain.abs().max() > 0.1
+
+
+def test_a_block_of_qwen_reads_as_its_plain_forward_pass(tmp_path: Path) -> None:
+    """Two heads that share keys and values, norms of queries and keys, turned places, a gate."""
+    subject = read(qwen_file(tmp_path / "qwen.npz"))
+    letters = torch.randint(0, 10, (9, 34), generator=torch.Generator().manual_seed(1))
+    found = tsc.load(subject.checkpoint)(letters + 2)
+    plain = subject.outputs(letters)[:, -1]
+    assert torch.allclose(found, plain, atol=1e-4)
+    assert plain.abs().max() > 0.1
+
+
+def test_random_sums_are_right_and_as_the_task_has_them(tmp_path: Path) -> None:
+    task = read(qwen_file(tmp_path / "qwen.npz")).checkpoint.config.task
+    rows = _sums(task, 50, torch.Generator().manual_seed(0))
+    prompts = rows[:, : task.prompt_length].numpy()
+    assert (task.answers(prompts) == rows[:, task.prompt_length :].numpy()).all()
+
+
 def test_what_is_not_known_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "other.pt"
     torch.save({"blocks.1.attn.W_Q": torch.zeros(1)}, path)
-    row = row_of(path, seconds=1, certify=0)
+    row = row_of(path, seconds=1)
     assert "more than one layer" in row["refused"]
     assert "not verified" in line(row)
 
@@ -76,5 +112,5 @@ def test_a_newer_row_replaces_the_older_one(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"no \.pt file"):
+    with pytest.raises(SystemExit, match=r"no \.pt or \.npz file"):
         main(["public_models", str(tmp_path)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -80,4 +81,45 @@ def cumulative_file(path: Path) -> Path:
     }  # fmt: skip
     noise = torch.Generator().manual_seed(4)
     torch.save({name: torch.randn(shape, generator=noise) for name, shape in shapes.items()}, path)
+    return path
+
+
+def jack_file(path: Path, *, spiral: bool) -> Path:
+    """Random numbers in JackCai's shapes: norms with biases, places in a table or on a spiral."""
+    noise = torch.Generator().manual_seed(6)
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(shape, generator=noise)
+
+    named = ("amp", "phase", "slope", "offset")
+    places = {f"pos_spiral_{name}": draw() for name in named} if spiral else {}
+    norms = ("ln1", "ln_f") if not spiral else ("ln1", "ln2", "ln_f")  # one shares its first norm
+    state = {
+        **(places or {"digit_enc": draw(10, 3)}), "z10_enc": draw(1, 3), "special_enc": draw(3, 3),
+        "tok_emb.weight": draw(14, 3), "q_proj.weight": draw(6, 3), "k_proj.weight": draw(6, 3),
+        "v_proj.weight": draw(6, 3), "out_proj.weight": draw(6, 6), "head_proj.weight": draw(3, 6),
+        "ffn.0.weight": draw(2, 6), "ffn.0.bias": draw(2), "ffn.2.weight": draw(6, 2),
+        "ffn.2.bias": draw(6), **{f"{norm}.{part}": draw(6) for norm in norms
+                                  for part in ("weight", "bias")},
+    }  # fmt: skip
+    torch.save(state, path)
+    return path
+
+
+def qwen_file(path: Path) -> Path:
+    """Random numbers in the shapes of one block of Qwen 3 with two heads."""
+    block = "model.layers.0."
+    shapes = {
+        "model.embed_tokens": (10, 3), "model.norm": (3,), f"{block}input_layernorm": (3,),
+        f"{block}post_attention_layernorm": (3,), f"{block}self_attn.q_norm": (4,),
+        f"{block}self_attn.k_norm": (4,), f"{block}self_attn.q_proj": (8, 3),
+        f"{block}self_attn.k_proj": (4, 3), f"{block}self_attn.v_proj": (4, 3),
+        f"{block}self_attn.o_proj": (3, 8), f"{block}mlp.gate_proj": (5, 3),
+        f"{block}mlp.up_proj": (5, 3), f"{block}mlp.down_proj": (3, 5),
+    }  # fmt: skip
+    noise = np.random.default_rng(3)
+    arrays = {
+        f"{name}.weight": noise.normal(size=s).astype(np.float32) for name, s in shapes.items()
+    }
+    np.savez(path, **arrays)
     return path
