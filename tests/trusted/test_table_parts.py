@@ -363,11 +363,19 @@ def test_memory_is_asked_for_before_it_is_spent() -> None:
 
 def test_leaves_come_in_batches(monkeypatch: Any) -> None:
     sizes: list[int] = []
-    monkeypatch.setattr(TableParts, "_batch", lambda _, __, leaves, sets: sizes.append(len(leaves)))
+    firsts: list[int] = []
+
+    def noted(_: Any, __: Any, leaves: Any, sets: Any, first: int) -> None:
+        sizes.append(len(leaves))
+        firsts.append(first)
+
+    monkeypatch.setattr(TableParts, "_batch", noted)
     tree = [["cut", 0, SOME], ["cut", 1, SOME], *[["open"]] * 3]
     for at_once, expected in ((1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (4, [3])):
         monkeypatch.setattr(replay_tables.TableParts, "at_once", lambda *_, n=at_once: n)
         sizes.clear()
+        firsts.clear()
         parts = parts_of(Answers(LENGTH, 3, 1), LENGTH, {"length": 3})
         parts.add({"table": 0, "labels": [2], "tree": tree})
         assert sizes == expected
+        assert firsts == [sum(sizes[:i]) for i in range(len(sizes))]
